@@ -1,0 +1,259 @@
+"""The tables. PostgreSQL is the truth; migrations/ must reproduce exactly this (alembic check)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    Double,
+    ForeignKey,
+    Identity,
+    Index,
+    LargeBinary,
+    MetaData,
+    Text,
+    UniqueConstraint,
+    func,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(naming_convention=NAMING)
+    type_annotation_map = {  # noqa: RUF012  # SQLAlchemy reads it as a plain class attribute
+        str: Text,
+        float: Double,
+        datetime: DateTime(timezone=True),
+        dict[str, Any]: JSONB,
+        list[dict[str, Any]]: JSONB,
+        list[str]: ARRAY(Text),
+        bytes: LargeBinary,
+    }
+
+
+def _created() -> Mapped[datetime]:
+    return mapped_column(server_default=func.now())
+
+
+class ApiToken(Base):
+    """A bearer token; only the HMAC of its secret part is kept."""
+
+    __tablename__ = "api_token"
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    hint: Mapped[str]  # the last characters, so that a person can tell tokens apart
+    digest: Mapped[bytes] = mapped_column(unique=True)
+    scopes: Mapped[list[str]]
+    created_at: Mapped[datetime] = _created()
+    expires_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+
+class LoginLink(Base):
+    """A one-time link that turns into a browser session."""
+
+    __tablename__ = "login_link"
+
+    digest: Mapped[bytes] = mapped_column(primary_key=True)
+    scopes: Mapped[list[str]]
+    created_at: Mapped[datetime] = _created()
+    expires_at: Mapped[datetime]
+
+
+class BrowserSession(Base):
+    __tablename__ = "browser_session"
+
+    digest: Mapped[bytes] = mapped_column(primary_key=True)
+    scopes: Mapped[list[str]]
+    created_at: Mapped[datetime] = _created()
+    expires_at: Mapped[datetime]
+    last_used_at: Mapped[datetime | None]
+
+
+class Upload(Base):
+    """A model file. The same bytes are stored once."""
+
+    __tablename__ = "upload"
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    sha256: Mapped[str] = mapped_column(unique=True)
+    filename: Mapped[str]
+    format: Mapped[str]
+    size_bytes: Mapped[int] = mapped_column(BigInteger)
+    storage_key: Mapped[str]
+    created_at: Mapped[datetime] = _created()
+
+
+class Device(Base):
+    """A device that a worker offers, with what can be asked of it (``capabilities``)."""
+
+    __tablename__ = "device"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    description: Mapped[str]
+    fingerprint: Mapped[str]
+    facts: Mapped[dict[str, Any]]
+    capabilities: Mapped[dict[str, Any]]  # {"schedulers": [...], "zoo": [...], "formats": [...]}
+    worker: Mapped[str]
+    registered_at: Mapped[datetime] = _created()
+    last_progress_at: Mapped[datetime]
+
+
+class Job(Base):
+    __tablename__ = "job"
+    __table_args__ = (
+        Index("ix_job_created", "created_at", "id"),
+        Index("ix_job_queue", "device", "state", "created_at"),
+        CheckConstraint("(lease_expires_at IS NULL) = (worker IS NULL)", name="lease_has_worker"),
+    )
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    model_name: Mapped[str]
+    upload_id: Mapped[UUID | None] = mapped_column(ForeignKey("upload.id", ondelete="RESTRICT"))
+    spec: Mapped[dict[str, Any]]
+    device: Mapped[str]
+    state: Mapped[str]
+    progress: Mapped[dict[str, Any]]
+    problem: Mapped[dict[str, Any] | None]
+    summary: Mapped[list[dict[str, Any]] | None]
+    attempt: Mapped[int] = mapped_column(server_default="0")
+    fence: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    worker: Mapped[str | None]
+    lease_expires_at: Mapped[datetime | None]
+    event_seq: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    created_at: Mapped[datetime] = _created()
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class JobEvent(Base):
+    """Append-only. ``seq`` is taken from ``job.event_seq`` under the job's row lock, so that a
+    reader who has seen ``seq`` has seen everything before it."""
+
+    __tablename__ = "job_event"
+
+    job_id: Mapped[UUID] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"), primary_key=True)
+    seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    type: Mapped[str]
+    data: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+
+
+class JobResult(Base):
+    """One scheduler's schedule for one batch size, measured and verified.
+
+    ``search`` holds what finding it took: states, transitions, stages_measured, stages_total,
+    seconds, predicted_ms, notes.
+    """
+
+    __tablename__ = "job_result"
+    __table_args__ = (UniqueConstraint("job_id", "batch_size", "scheduler"),)
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    job_id: Mapped[UUID] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"))
+    batch_size: Mapped[int]
+    scheduler: Mapped[str]
+    latency_ms: Mapped[float]
+    low_ms: Mapped[float]
+    high_ms: Mapped[float]
+    samples: Mapped[int]
+    simulated: Mapped[bool]
+    verified: Mapped[bool]
+    max_abs_error: Mapped[float]
+    winner: Mapped[bool] = mapped_column(server_default="false")
+    schedule: Mapped[dict[str, Any]]
+    search: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = _created()
+
+
+class Timeline(Base):
+    """When each Unit ran on which stream: [{unit, kind, stream, start_ms, end_ms}]."""
+
+    __tablename__ = "timeline"
+
+    result_id: Mapped[UUID] = mapped_column(
+        ForeignKey("job_result.id", ondelete="CASCADE"), primary_key=True
+    )
+    spans: Mapped[list[dict[str, Any]]]
+
+
+class MeasurementRound(Base):
+    """The DP-level history (DOPpler): one row per batch that a measurer took."""
+
+    __tablename__ = "measurement_round"
+    __table_args__ = (Index("ix_measurement_round_job", "job_id", "id"),)
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    job_id: Mapped[UUID] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"))
+    attempt: Mapped[int]
+    scheduler: Mapped[str]
+    batch_size: Mapped[int]
+    number: Mapped[int]
+    degree_of_parallelism: Mapped[int]
+    candidates: Mapped[int]
+    timeout_s: Mapped[float]
+    failures: Mapped[int]
+    timeouts: Mapped[int]
+    outliers: Mapped[int]
+    remeasured: Mapped[int]
+    mean_deviation: Mapped[float]
+    duration_s: Mapped[float]
+    created_at: Mapped[datetime] = _created()
+
+
+class ProfileEntry(Base):
+    """The ProfileIndex: every measurement ever taken, never shared between devices."""
+
+    __tablename__ = "profile_entry"
+    __table_args__ = (UniqueConstraint("device_fingerprint", "provider", "context", "signature"),)
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    device_fingerprint: Mapped[str]
+    provider: Mapped[str]
+    context: Mapped[str]
+    signature: Mapped[str]
+    latency_ms: Mapped[float | None]  # null when it failed
+    low_ms: Mapped[float | None]
+    high_ms: Mapped[float | None]
+    samples: Mapped[int]
+    outliers: Mapped[int]
+    simulated: Mapped[bool]
+    failure: Mapped[str | None]
+    reason: Mapped[str | None]
+    job_id: Mapped[UUID | None] = mapped_column(ForeignKey("job.id", ondelete="SET NULL"))
+    created_at: Mapped[datetime] = _created()
+
+
+class Artifact(Base):
+    """A file that a finished job offers for download."""
+
+    __tablename__ = "artifact"
+    __table_args__ = (UniqueConstraint("job_id", "batch_size"),)
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    job_id: Mapped[UUID] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"))
+    batch_size: Mapped[int]
+    filename: Mapped[str]
+    storage_key: Mapped[str]
+    size_bytes: Mapped[int] = mapped_column(BigInteger)
+    sha256: Mapped[str]
+    created_at: Mapped[datetime] = _created()

@@ -1,0 +1,184 @@
+"""Wire and storage forms of a job. Imported by the workers too: pydantic only."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+from backend.jobs.states import JobState
+
+MODEL_PATTERN = r"^(zoo:[a-z0-9_]+|upload:[0-9a-f-]{36})$"
+
+
+class Strict(BaseModel):
+    """Refuses fields it does not know, so that a misspelt option is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class IosOptions(Strict):
+    """Pruning P(r, s) of IOS, Section 4.3."""
+
+    max_units_per_group: Annotated[int, Field(ge=1, le=64, description="the paper's r")] = 3
+    max_groups_per_stage: Annotated[int, Field(ge=1, le=64, description="the paper's s")] = 8
+
+
+class JobSpec(Strict):
+    """What to tune: model + device + batch sizes + schedulers + budget."""
+
+    model: Annotated[
+        str,
+        StringConstraints(pattern=MODEL_PATTERN),
+        Field(description="zoo:NAME or upload:ID", examples=["zoo:squeezenet"]),
+    ]
+    device: Annotated[str, StringConstraints(min_length=1, max_length=64)] = "cpu"
+    batch_sizes: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1)] = [1]
+    schedulers: Annotated[list[str], Field(min_length=1)] = ["sequential", "greedy", "ios"]
+    budget_seconds: Annotated[
+        float, Field(gt=0, le=86400, description="time to search, per batch size")
+    ] = 300
+    seed: int = 0
+    ios: IosOptions = IosOptions()
+
+    @field_validator("batch_sizes", "schedulers")
+    @classmethod
+    def _unique(cls, items: list[Any]) -> list[Any]:
+        if len(set(items)) != len(items):
+            raise ValueError("each entry may appear once")
+        return items
+
+
+class JobCreate(JobSpec):
+    """A JobSpec with a label for people."""
+
+    name: Annotated[str, StringConstraints(max_length=200)] = ""
+
+
+class JobProgress(BaseModel):
+    """Stage and step: what the job is doing now, how far, and when it should be done."""
+
+    stage: str = "queued"
+    step: int = 0
+    steps: int = 0
+    message: str = ""
+    eta_seconds: float | None = None
+
+
+class JobProblem(BaseModel):
+    """Why a job failed: a kind for programs, a sentence for people, an operator where known."""
+
+    kind: str
+    detail: str
+    operator: str | None = None
+
+
+class BatchSummary(BaseModel):
+    """The winner of one batch size. ``speedup`` is baseline over winner; 1.0 if nothing won."""
+
+    batch_size: int
+    winner: str
+    latency_ms: float
+    baseline_ms: float
+    speedup: float
+    simulated: bool
+
+
+class JobRead(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    id: UUID
+    name: str
+    state: JobState
+    spec: JobSpec
+    model_name: str
+    progress: JobProgress
+    problem: JobProblem | None
+    summary: list[BatchSummary] | None
+    attempt: int
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    event_seq: int
+
+
+class JobPage(BaseModel):
+    """A keyset page: pass ``next_cursor`` back as ``cursor`` for the following one."""
+
+    items: list[JobRead]
+    next_cursor: str | None
+
+
+class EventType(StrEnum):
+    """The ``event:`` field of the SSE stream; the shapes of ``data`` are the classes below."""
+
+    STATE = "state"
+    PROGRESS = "progress"
+    SEARCH = "search"
+    ROUND = "round"
+    RESULT = "result"
+    LOG = "log"
+
+
+class StateEvent(BaseModel):
+    state: JobState
+    previous: JobState
+    attempt: int
+    problem: JobProblem | None = None
+
+
+class SearchEvent(BaseModel):
+    scheduler: str
+    batch_size: int
+    elapsed_seconds: float
+    block: int
+    blocks: int
+    states: int
+    transitions: int
+    stages_measured: int
+    stages_total: int
+    best_ms: float | None
+
+
+class RoundEvent(BaseModel):
+    scheduler: str
+    batch_size: int
+    number: int
+    degree_of_parallelism: int
+    candidates: int
+    timeout_seconds: float
+    failures: int
+    timeouts: int
+    outliers: int
+    remeasured: int
+    mean_deviation: float
+    duration_seconds: float
+
+
+class ResultEvent(BaseModel):
+    scheduler: str
+    batch_size: int
+    latency_ms: float
+    low_ms: float
+    high_ms: float
+    verified: bool
+    simulated: bool
+
+
+class LogEvent(BaseModel):
+    level: Literal["debug", "info", "warning", "error"]
+    message: str
+
+
+class EventRead(BaseModel):
+    """One row of ``job_event``; ``seq`` counts from 1 within a job and is the SSE event id."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    seq: int
+    type: EventType
+    data: dict[str, Any]
+    created_at: datetime
