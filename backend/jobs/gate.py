@@ -17,7 +17,7 @@ from backend.jobs.schemas import EventType, JobProblem, StateEvent
 from backend.jobs.states import ACTIVE, FINISHED, JobAction, JobState, transition
 
 
-def lock(job_id: UUID) -> Select[tuple[Job]]:
+def lock(job_id: UUID) -> Select[Job]:
     """Select the job for update; its events are numbered in commit order because of this lock."""
     return select(Job).where(Job.id == job_id).with_for_update()
 
