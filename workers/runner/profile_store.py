@@ -1,0 +1,92 @@
+"""The ProfileIndex in PostgreSQL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from sqlalchemy import select, tuple_
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session, sessionmaker
+
+from backend.db.tables import ProfileEntry
+from workers.measure.measurement import Failure, Measurement
+from workers.measure.profile_index import ProfileKey
+
+
+class DatabaseIndex:
+    """Every measurement ever taken on a device, shared by all jobs and users of that device."""
+
+    def __init__(self, sessions: sessionmaker[Session], job_id: UUID | None = None) -> None:
+        self._sessions, self._job_id = sessions, job_id
+
+    def lookup(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, Measurement]:
+        """The known ones among ``keys``."""
+        if not keys:
+            return {}
+        columns = (
+            ProfileEntry.device_fingerprint,
+            ProfileEntry.provider,
+            ProfileEntry.context,
+            ProfileEntry.signature,
+        )
+        wanted = [(k.device_fingerprint, k.provider, k.context, k.signature) for k in keys]
+        with self._sessions() as session:
+            rows = session.scalars(select(ProfileEntry).where(tuple_(*columns).in_(wanted)))
+            return {_key(row): _measurement(row) for row in rows}
+
+    def record(self, entries: Mapping[ProfileKey, Measurement]) -> None:
+        """Store new measurements; the first one of a key stays."""
+        if not entries:
+            return
+        rows = [
+            {
+                "device_fingerprint": key.device_fingerprint,
+                "provider": key.provider,
+                "context": key.context,
+                "signature": key.signature,
+                "latency_ms": _finite(measured.latency_ms),
+                "low_ms": _finite(measured.low_ms),
+                "high_ms": _finite(measured.high_ms),
+                "samples": measured.samples,
+                "outliers": measured.outliers,
+                "simulated": measured.simulated,
+                "failure": measured.failure.value if measured.failure else None,
+                "reason": measured.reason,
+                "job_id": self._job_id,
+            }
+            for key, measured in entries.items()
+        ]
+        with self._sessions() as session, session.begin():
+            session.execute(insert(ProfileEntry).values(rows).on_conflict_do_nothing())
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _infinite(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+def _key(row: ProfileEntry) -> ProfileKey:
+    return ProfileKey(
+        device_fingerprint=row.device_fingerprint,
+        provider=row.provider,
+        context=row.context,
+        signature=row.signature,
+    )
+
+
+def _measurement(row: ProfileEntry) -> Measurement:
+    return Measurement(
+        latency_ms=_infinite(row.latency_ms),
+        low_ms=_infinite(row.low_ms),
+        high_ms=_infinite(row.high_ms),
+        samples=row.samples,
+        outliers=row.outliers,
+        simulated=row.simulated,
+        failure=Failure(row.failure) if row.failure else None,
+        reason=row.reason,
+    )
