@@ -47,6 +47,12 @@ class Settings(BaseSettings):
     import_memory_bytes: int = Field(default=8 * 1024**3, ge=512 * 1024**2)
     import_seconds: int = Field(default=300, ge=1)
 
+    @property
+    def broker_url(self) -> str:
+        """``redis_url`` as Celery spells it, which has its own scheme for a Unix socket."""
+        url = self.redis_url.get_secret_value()
+        return f"redis+socket://{url[7:]}" if url.startswith("unix://") else url
+
     @model_validator(mode="after")
     def _refuse_unsafe(self) -> Self:
         if not self.storage_url:

@@ -18,7 +18,7 @@ def device_queue(device: str) -> str:
 def create_app(settings: Settings) -> Celery:
     """Acknowledge early and keep no results: a lost or repeated doorbell is harmless, because the
     sweep rings again and a claim is a conditional update."""
-    app = Celery("plait", broker=settings.redis_url.get_secret_value(), include=["workers.tasks"])
+    app = Celery("plait", broker=settings.broker_url, include=["workers.tasks"])
     app.conf.update(
         task_ignore_result=True,
         task_acks_late=False,
