@@ -1,0 +1,174 @@
+"""``plait submit | watch | jobs | result | cancel | retry``: the REST API from a shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from backend.cli.client import Client
+from backend.cli.exits import ExitCode
+from backend.cli.output import Json, console, fail, handles_errors, print_json
+from backend.cli.watching import job_verdict, results_table, watch_job
+from backend.settings import get_settings
+
+Model = Annotated[str, typer.Argument(help="A .pt2 file, or zoo:NAME.")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
+Device = Annotated[str, typer.Option(help="Device to tune for.")]
+Batch = Annotated[list[int], typer.Option("--batch", "-b", help="Batch size; may be repeated.")]
+SchedulerNames = Annotated[
+    list[str], typer.Option("--scheduler", "-s", help="Scheduler; may be repeated.")
+]
+Budget = Annotated[float, typer.Option(help="Seconds to search, per batch size.")]
+GroupUnits = Annotated[int, typer.Option("--r", help="IOS: most units in a group.")]
+StageGroups = Annotated[int, typer.Option("--s", help="IOS: most groups in a stage.")]
+
+ALL_SCHEDULERS = ["sequential", "greedy", "ios"]
+
+
+def _client() -> Client:
+    return Client.from_environment(get_settings())
+
+
+def model_reference(client: Client, model: str) -> str:
+    """``zoo:NAME`` as it is; a file is uploaded and becomes ``upload:ID``."""
+    if model.startswith(("zoo:", "upload:")):
+        return model
+    path = Path(model)
+    if not path.is_file():
+        raise fail(f"no such file: {path} (for a built-in model, write zoo:NAME)", ExitCode.USAGE)
+    return f"upload:{client.upload(path)['id']}"
+
+
+def _finish(client: Client, job: dict[str, Any], as_json: bool) -> None:
+    """Show a finished job and end with the code that says how it went."""
+    results = client.get(f"/jobs/{job['id']}/results")
+    if as_json:
+        print_json({**job, "results": results})
+    else:
+        if results:
+            console.print(results_table(results))
+        console.print(job_verdict(job), highlight=False)
+    if job["state"] != "succeeded":
+        raise typer.Exit(ExitCode.JOB_FAILED)
+
+
+@handles_errors
+def submit(
+    model: Model,
+    device: Device = "cpu",
+    batch: Batch = [1],  # noqa: B006  # Typer copies its defaults
+    scheduler: SchedulerNames = ALL_SCHEDULERS,
+    budget: Budget = 300,
+    r: GroupUnits = 3,
+    s: StageGroups = 8,
+    name: Annotated[str, typer.Option(help="A label for people.")] = "",
+    wait: Annotated[bool, typer.Option(help="Follow the job until it is done.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Submit a tuning job; a file is uploaded first."""
+    client = _client()
+    job = client.post(
+        "/jobs",
+        {
+            "model": model_reference(client, model),
+            "device": device,
+            "batch_sizes": batch,
+            "schedulers": scheduler,
+            "budget_seconds": budget,
+            "ios": {"max_units_per_group": r, "max_groups_per_stage": s},
+            "name": name,
+        },
+    )
+    if wait:
+        _finish(client, _follow(client, job["id"], as_json), as_json)
+    elif as_json:
+        print_json(job)
+    else:
+        console.print(f"job {job['id']} queued; follow it with: plait watch {job['id']}")
+
+
+def _follow(client: Client, job: str, as_json: bool) -> dict[str, Any]:
+    if not as_json:
+        return watch_job(client, job, console)
+    for _ in client.events(job):
+        pass
+    finished: dict[str, Any] = client.get(f"/jobs/{job}")
+    return finished
+
+
+@handles_errors
+def watch(job: JobId, as_json: Json = False) -> None:
+    """Follow a job until it is done; with --json, one event a line."""
+    client = _client()
+    if as_json:
+        for event in client.events(job):
+            print_json(event)
+        state = client.get(f"/jobs/{job}")["state"]
+        raise typer.Exit(ExitCode.OK if state == "succeeded" else ExitCode.JOB_FAILED)
+    _finish(client, watch_job(client, job, console), as_json=False)
+
+
+@handles_errors
+def jobs(
+    state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200)] = 20,
+    as_json: Json = False,
+) -> None:
+    """List jobs, the newest first."""
+    page = _client().get("/jobs", state=state, limit=limit)
+    if as_json:
+        print_json(page)
+        return
+    table = Table()
+    for column in ("job", "model", "device", "state", "result"):
+        table.add_column(column, overflow="fold")
+    for job in page["items"]:
+        verdict = job_verdict(job) if job["summary"] or job["problem"] else job["progress"]["stage"]
+        table.add_row(job["id"], job["model_name"], job["spec"]["device"], job["state"], verdict)
+    console.print(table)
+
+
+@handles_errors
+def result(
+    job: JobId,
+    artifact: Annotated[
+        Path | None, typer.Option(help="Also download the artifact to this file or directory.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option("--batch", "-b", help="Which batch size.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show a job's results and, with --artifact, download its verified schedule."""
+    client = _client()
+    if artifact is not None:
+        offered = client.get(f"/jobs/{job}/artifacts")
+        chosen = [entry for entry in offered if batch in (None, entry["batch_size"])]
+        if not chosen:
+            raise fail(f"job {job} has no artifact for that batch size", ExitCode.JOB_FAILED)
+        for entry in chosen:
+            target = artifact / entry["filename"] if artifact.is_dir() else artifact
+            client.download(f"/jobs/{job}/artifacts/{entry['id']}/download", target)
+            if not as_json:
+                console.print(f"wrote {target}", highlight=False)
+    _finish(client, client.get(f"/jobs/{job}"), as_json)
+
+
+@handles_errors
+def cancel(job: JobId, as_json: Json = False) -> None:
+    """Cancel a job."""
+    _show(_client().post(f"/jobs/{job}/cancel"), as_json)
+
+
+@handles_errors
+def retry(job: JobId, as_json: Json = False) -> None:
+    """Queue a failed or cancelled job again; nothing is measured twice."""
+    _show(_client().post(f"/jobs/{job}/retry"), as_json)
+
+
+def _show(job: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(job)
+    else:
+        console.print(f"job {job['id']} is {job['state']}")

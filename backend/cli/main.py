@@ -1,0 +1,31 @@
+"""``plait``: the command line."""
+
+from __future__ import annotations
+
+import typer
+
+from backend.cli import jobs, tokens
+from backend.cli.doctor import doctor
+from backend.cli.schedule import schedule
+from backend.cli.up import down, login, status, up
+
+app = typer.Typer(
+    name="plait",
+    help=(
+        "Find, by measuring, the fastest way to run a model's operators. Exit codes: 0 done, "
+        "1 the job failed or something is missing, 2 usage, 3 no service answers, 4 refused, "
+        "130 interrupted."
+    ),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(tokens.app, name="token")
+for command in (
+    *(up, down, status, login, doctor),
+    *(jobs.submit, jobs.watch, jobs.jobs, jobs.result, jobs.cancel, jobs.retry, schedule),
+):
+    app.command()(command)
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,100 @@
+"""Following a job in the terminal: a progress bar while it runs, a table when it is done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from backend.cli.client import Client
+
+WARNINGS = {"warning": "yellow", "error": "red"}
+
+
+def watch_job(client: Client, job: str, console: Console) -> dict[str, Any]:
+    """Show the job's events until it is finished; returns the finished job."""
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[message]}", style="dim"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    ) as progress:
+        bar = progress.add_task("queued", total=None, message="")
+        for event in client.events(job):
+            data = event["data"]
+            if event["type"] == "progress":
+                progress.update(
+                    bar,
+                    description=data["stage"],
+                    completed=data["step"],
+                    total=data["steps"] or None,
+                    message=data["message"],
+                )
+            elif event["type"] == "state":
+                progress.update(bar, description=data["state"])
+            elif event["type"] == "log":
+                style = WARNINGS.get(data["level"], "dim")
+                console.print(f"  {data['message']}", style=style, markup=False)
+    finished: dict[str, Any] = client.get(f"/jobs/{job}")
+    return finished
+
+
+def results_table(results: list[dict[str, Any]]) -> Table:
+    """Schedulers side by side, the fastest first; simulated figures are marked."""
+    table = Table(title="Latency by scheduler", title_justify="left")
+    table.add_column("batch", justify="right")
+    table.add_column("scheduler")
+    table.add_column("median ms", justify="right")
+    table.add_column("95 % interval", justify="right")
+    table.add_column("vs sequential", justify="right")
+    table.add_column("verified")
+    baselines = {r["batch_size"]: r["latency_ms"] for r in results if r["scheduler"] == "sequential"}
+    for row in sorted(results, key=lambda r: (r["batch_size"], r["latency_ms"])):
+        baseline = baselines.get(row["batch_size"])
+        ratio = f"{baseline / row['latency_ms']:.3f}×" if baseline else "–"
+        label = " (simulated)" if row["simulated"] else ""
+        table.add_row(
+            str(row["batch_size"]),
+            f"{row['scheduler']} ★" if row["winner"] else row["scheduler"],
+            f"{row['latency_ms']:.3f}{label}",
+            f"{row['low_ms']:.3f} – {row['high_ms']:.3f}",
+            ratio,
+            f"yes, error ≤ {row['max_abs_error']:.1e}" if row["verified"] else "NO",
+        )
+    return table
+
+
+def job_verdict(job: dict[str, Any]) -> str:
+    """One sentence on how the job ended."""
+    if job["state"] == "succeeded":
+        return "; ".join(batch_verdict(entry) for entry in job["summary"])
+    if job["problem"]:
+        return f"{job['state']}: {job['problem']['detail']}"
+    return str(job["state"])
+
+
+def batch_verdict(entry: dict[str, Any]) -> str:
+    """Who won one batch size, by how much, or that nothing beat the baseline."""
+    label = " (simulated)" if entry["simulated"] else ""
+    if entry["winner"] == "sequential":
+        return (
+            f"batch {entry['batch_size']}: nothing beat the sequential baseline of "
+            f"{entry['baseline_ms']:.3f} ms{label}"
+        )
+    return (
+        f"batch {entry['batch_size']}: {entry['winner']} takes {entry['latency_ms']:.3f} ms, "
+        f"{entry['speedup']:.3f}× as fast as sequential{label}"
+    )

@@ -1,0 +1,33 @@
+"""``python -m workers``: a Celery worker for every device of this machine."""
+
+from __future__ import annotations
+
+from workers.app import CONTROL_QUEUE, celery_app, device_queue
+from workers.devices import discover
+
+
+def main() -> None:
+    """Consume each device's queue, with one thread per device and one for the sweep.
+
+    Threads, because a task only supervises a child process: nothing forks after CUDA, and remote
+    control and doorbells are answered while a job runs.
+    """
+    devices = [facts.name for facts in discover()]
+    queues = [CONTROL_QUEUE, *map(device_queue, devices)]
+    celery_app.worker_main(
+        [
+            "worker",
+            "--pool=threads",
+            f"--concurrency={len(devices) + 1}",
+            f"--queues={','.join(queues)}",
+            "--hostname=plait@%h",
+            "--loglevel=WARNING",
+            "--without-gossip",
+            "--without-mingle",
+            "--without-heartbeat",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()
