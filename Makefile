@@ -40,7 +40,7 @@ dev: .stamps/dev .stamps/frontend
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	@echo "installing Python packages into .venv"
 	@$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	@$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[workers,local]'
 	@touch $@
 
 .stamps/dev: .stamps/python

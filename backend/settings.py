@@ -38,6 +38,9 @@ class Settings(BaseSettings):
     session_hours: int = Field(default=24 * 14, ge=1)
     login_link_minutes: int = Field(default=60, ge=1)
 
+    device_kinds: tuple[str, ...] = Field(
+        default=("cpu", "cuda", "sim"), description="the kinds of devices that a worker offers"
+    )
     lease_seconds: float = Field(default=15.0, gt=0)
     heartbeat_seconds: float = Field(default=1.0, gt=0)
     sweep_seconds: float = Field(default=5.0, gt=0)

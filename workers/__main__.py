@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+
+from backend.settings import get_settings
 from workers.app import CONTROL_QUEUE, celery_app, device_queue
 from workers.devices import discover
 
@@ -12,7 +15,10 @@ def main() -> None:
     Threads, because a task only supervises a child process: nothing forks after CUDA, and remote
     control and doorbells are answered while a job runs.
     """
-    devices = [facts.name for facts in discover()]
+    kinds = get_settings().device_kinds
+    devices = [facts.name for facts in discover() if facts.kind in kinds]
+    if not devices:
+        sys.exit(f"this machine has no device of the kinds {', '.join(kinds)} (PLAIT_DEVICE_KINDS)")
     queues = [CONTROL_QUEUE, *map(device_queue, devices)]
     celery_app.worker_main(
         [

@@ -63,7 +63,8 @@ def sweep() -> None:
 @worker_ready.connect
 def _offer_devices(**_: Any) -> None:
     here = context()
-    offered = devices.discover()
+    kinds = here.settings.device_kinds
+    offered = [facts for facts in devices.discover() if facts.kind in kinds]
     register(here.sessions, here.worker, offered)
     for facts in offered:
         work.apply_async(args=(facts.name,), queue=device_queue(facts.name))

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from sqlalchemy.orm import Session, sessionmaker
 
+from backend.auth.schemas import TokenRead
 from backend.auth.scopes import Scope
 from backend.auth.service import create_token, list_tokens, revoke_token
 from backend.cli.exits import ExitCode
@@ -52,7 +53,7 @@ def list_(as_json: Json = False) -> None:
     """List tokens; the secrets themselves are not stored."""
     _, sessions = _database()
     with sessions() as session:
-        tokens = list_tokens(session)
+        tokens = [TokenRead.model_validate(row) for row in list_tokens(session)]
     if as_json:
         print_json([token.model_dump(mode="json") for token in tokens])
         return
@@ -72,7 +73,7 @@ def revoke(token: Annotated[UUID, typer.Argument(metavar="ID", help="The token's
     """Revoke a token; it stops working at once."""
     _, sessions = _database()
     with sessions() as session, session.begin():
-        found = revoke_token(session, token)
+        found = revoke_token(session, token) is not None
     if not found:
         raise fail(f"there is no token {token}", ExitCode.REFUSED)
     console.print(f"revoked {token}")

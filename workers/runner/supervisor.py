@@ -110,6 +110,7 @@ class Supervisor:
             pipe.write(
                 orjson.dumps(
                     {
+                        "supervisor": os.getpid(),
                         "job_id": claim.job_id,
                         "fence": claim.fence,
                         "attempt": claim.attempt,
