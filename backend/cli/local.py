@@ -58,5 +58,9 @@ def database_settings(settings: Settings) -> Settings:
             f"{settings.home})"
         )
     return Settings(
-        **{**settings.model_dump(), "database_url": stack.database_url, "redis_url": stack.redis_url}
+        **{
+            **settings.model_dump(),
+            "database_url": stack.database_url,
+            "redis_url": stack.redis_url,
+        }
     )

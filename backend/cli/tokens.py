@@ -19,6 +19,8 @@ from backend.cli.output import Json, console, fail, handles_errors, print_json
 from backend.db.session import create_sync_sessions
 from backend.settings import Settings, get_settings
 
+CI_SCOPES = [Scope.READ, Scope.WRITE, Scope.UPLOAD]
+
 app = typer.Typer(help="API tokens for CI.", no_args_is_help=True)
 
 
@@ -33,7 +35,7 @@ def create(
     name: Annotated[str, typer.Argument(help="What it is for.")],
     scope: Annotated[
         list[Scope], typer.Option("--scope", "-s", help="May be repeated.")
-    ] = [Scope.READ, Scope.WRITE, Scope.UPLOAD],  # noqa: B006  # Typer copies its defaults
+    ] = CI_SCOPES,
     days: Annotated[int | None, typer.Option(min=1, max=3650, help="Expires after.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -61,7 +61,9 @@ def results_table(results: list[dict[str, Any]]) -> Table:
     table.add_column("95 % interval", justify="right")
     table.add_column("vs sequential", justify="right")
     table.add_column("verified")
-    baselines = {r["batch_size"]: r["latency_ms"] for r in results if r["scheduler"] == "sequential"}
+    baselines = {
+        r["batch_size"]: r["latency_ms"] for r in results if r["scheduler"] == "sequential"
+    }
     for row in sorted(results, key=lambda r: (r["batch_size"], r["latency_ms"])):
         baseline = baselines.get(row["batch_size"])
         ratio = f"{baseline / row['latency_ms']:.3f}×" if baseline else "–"

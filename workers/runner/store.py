@@ -292,7 +292,9 @@ def settle(job: Job, max_attempts: int, why: str) -> list[JobEvent]:
     if job.state == JobState.CANCELLING:
         return [change(job, JobAction.CONFIRM_CANCEL)]
     if job.attempt < max_attempts:
-        note = LogEvent(level="warning", message=f"attempt {job.attempt} ended: {why}; queued again")
+        note = LogEvent(
+            level="warning", message=f"attempt {job.attempt} ended: {why}; queued again"
+        )
         return [append(job, EventType.LOG, note.model_dump()), change(job, JobAction.REQUEUE)]
     detail = f"{why} (attempt {job.attempt} of {max_attempts}); nothing it measured is lost"
     return [change(job, JobAction.FAIL, JobProblem(kind="crashed", detail=detail))]

@@ -1,0 +1,151 @@
+"""A job from model to artifact. No database here: reports go to a Recorder, so that the same run
+serves a worker's child process and ``plait schedule``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backend.jobs.schemas import JobSpec
+from workers.devices.base import Device
+from workers.graph.blocks import blocks
+from workers.graph.graph import Graph
+from workers.graph.importers import import_model
+from workers.graph.importers.sandbox import SandboxLimits
+from workers.graph.importers.source import ModelSource
+from workers.graph.passes import optimise
+from workers.graph.serialize import graph_hash
+from workers.measure.oracle import MeasuringOracle
+from workers.measure.profile_index import ProfileIndex
+from workers.runner.delivery import deliver
+from workers.runner.recorder import Recorder
+from workers.runner.reporting import Reporter, SearchReporter
+from workers.schedulers import create
+from workers.schedulers.base import SearchResult
+from workers.schedules.lower import lower
+from workers.schedules.plan import Plan
+from workers.schedules.schedule import ScheduleKey
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BASELINE = "sequential"
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What a job works with: where to compute, what is known already, and where to report."""
+
+    device: Device
+    index: ProfileIndex
+    recorder: Recorder
+    workdir: Path
+    limits: SandboxLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An imported, optimised model at one batch size."""
+
+    graph: Graph
+    weights: Mapping[str, Tensor]
+    key: ScheduleKey
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A scheduler's finding, lowered to a Plan."""
+
+    scheduler: str
+    found: SearchResult
+    plan: Plan
+    seconds: float
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """What finding it took, for the result's row."""
+        facts = asdict(self.found)
+        del facts["schedule"]
+        return {**facts, "seconds": self.seconds}
+
+
+def run_job(spec: JobSpec, model_name: str, source: ModelSource, place: Workplace) -> None:
+    """Tune every batch size in turn and report the outcome.
+
+    Raises ImportFailure, SchedulerError or DeviceError when the job cannot succeed, and whatever
+    the Recorder raises to end it.
+    """
+    summaries = []
+    for batch_size in spec.batch_sizes:
+        reporter = Reporter(place.recorder, batch_size)
+        model = _prepare(source, batch_size, place, reporter)
+        place.recorder.enter_tuning()
+        candidates = _search(spec, model, place, reporter)
+        place.recorder.enter_verifying()
+        summaries.append(deliver(model_name, source, model, candidates, place, reporter))
+    place.recorder.succeed(summaries)
+
+
+def _prepare(
+    source: ModelSource, batch_size: int, place: Workplace, reporter: Reporter
+) -> Prepared:
+    reporter.step("importing", 0, 1, f"importing at batch {batch_size} in a sandbox")
+    directory = place.workdir / f"import-{batch_size}"
+    imported = import_model(source, batch_size, directory, place.limits)
+    graph, weights = optimise(imported.graph, imported.weights)
+    reporter.log(
+        f"imported at batch {batch_size}: {len(imported.graph.operators)} operators became "
+        f"{len(graph.units)} units in {len(blocks(graph))} blocks, {graph.flops / 1e9:.2f} GFLOPs"
+    )
+    facts = place.device.facts
+    key = ScheduleKey(
+        graph_hash=graph_hash(graph),
+        device_fingerprint=facts.fingerprint,
+        dtype=graph.values[graph.outputs[0]].dtype,
+        batch_size=batch_size,
+        versions=facts.versions,
+    )
+    return Prepared(graph, weights, key)
+
+
+def _search(
+    spec: JobSpec, model: Prepared, place: Workplace, reporter: Reporter
+) -> list[Candidate]:
+    """Run the schedulers, the baseline always among them, within the job's budget."""
+    deadline = time.monotonic() + spec.budget_seconds
+    names = [BASELINE, *(name for name in spec.schedulers if name != BASELINE)]
+    candidates = []
+    for name in names:
+        started = time.monotonic()
+        found = _run_scheduler(name, spec, model, place, reporter, deadline)
+        seconds = time.monotonic() - started
+        plan = lower(found.schedule, model.graph, place.device.facts.parallelism)
+        candidates.append(Candidate(name, found, plan, seconds))
+        for note in found.notes:
+            reporter.warn(f"{name}: {note}")
+    return candidates
+
+
+def _run_scheduler(
+    name: str,
+    spec: JobSpec,
+    model: Prepared,
+    place: Workplace,
+    reporter: Reporter,
+    deadline: float,
+) -> SearchResult:
+    options = spec.ios.model_dump() if name == "ios" else {}
+    oracle = MeasuringOracle(
+        graph=model.graph,
+        weights=model.weights,
+        device=place.device,
+        index=place.index,
+        seed=spec.seed,
+        deadline=deadline,
+        on_round=lambda record: reporter.round(name, record),
+    )
+    with oracle:
+        return create(name, options).schedule(model.graph, oracle, SearchReporter(reporter, name))
