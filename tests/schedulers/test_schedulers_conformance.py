@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.graphs import DIAMOND, Dag, chain, dags, graph_of, wide
 from support.oracles import FakeClockOracle, longest_group, random_latency
@@ -46,6 +46,7 @@ def test_shapes(name: str, dag: Dag) -> None:
     check(graph, schedulers.create(name).schedule(graph, FakeClockOracle(longest_group)).schedule)
 
 
+@settings(deadline=None)
 @given(dag=dags(max_units=9), seed=st.integers(0, 10**6))
 def test_random_graphs_twice(name: str, dag: Dag, seed: int) -> None:
     graph = graph_of(dag)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ios_table1 import INCEPTION_V3, NASNET_SUCCESSORS, SQUEEZENET, Counts, Table1Block
 from support.graphs import Dag, dags, successors_of
@@ -69,6 +69,7 @@ def components_by_definition(stage: int, successors: Dag) -> set[int]:
     return found
 
 
+@settings(deadline=None)
 @given(dags(max_units=6))
 def test_components_are_the_connected_ones(dag: Dag) -> None:
     successors = successors_of(dag)
@@ -79,6 +80,7 @@ def test_components_are_the_connected_ones(dag: Dag) -> None:
         assert list(groups) == sorted(groups, key=lambda group: group & -group)
 
 
+@settings(deadline=None)
 @given(
     dags(max_units=6),
     st.sampled_from([None, 1, 2, 3]),
@@ -101,6 +103,7 @@ def test_endings_are_those_of_the_definition(dag: Dag, r: int | None, s: int | N
         assert sorted(endings) == sorted(expected)
 
 
+@settings(deadline=None)
 @given(dags(max_units=7))
 def test_states_are_the_sets_closed_under_predecessors(dag: Dag) -> None:
     closed = {

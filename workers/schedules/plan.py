@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +34,30 @@ class Plan:
 
     streams: tuple[Stream, ...]
     launches: tuple[Launch, ...]
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """The JSON form; ``plan_from_json`` is its inverse."""
+    return {
+        "streams": [{"threads": stream.threads} for stream in plan.streams],
+        "launches": [
+            {
+                "unit": launch.unit,
+                "stream": launch.stream,
+                "waits": list(launch.waits),
+                "records": launch.records,
+            }
+            for launch in plan.launches
+        ],
+    }
+
+
+def plan_from_json(data: Mapping[str, Any]) -> Plan:
+    """Parse the JSON form. What it says is proved by ``workers.schedules.validate``, not here."""
+    return Plan(
+        streams=tuple(Stream(stream["threads"]) for stream in data["streams"]),
+        launches=tuple(
+            Launch(launch["unit"], launch["stream"], tuple(launch["waits"]), launch["records"])
+            for launch in data["launches"]
+        ),
+    )

@@ -117,3 +117,23 @@ def schedule_from_json(data: Mapping[str, Any]) -> tuple[Schedule, ScheduleKey]:
         )
     except (KeyError, TypeError) as error:
         raise ScheduleError(f"malformed schedule: {error!r}") from error
+
+
+def require_match(made_for: ScheduleKey, here: ScheduleKey) -> None:
+    """Raises ScheduleError naming each field in which a schedule's key differs from where it is
+    about to be used."""
+    differences = [
+        f"{name} is {theirs!r}, here it is {ours!r}"
+        for name, theirs, ours in (
+            ("graph_hash", made_for.graph_hash, here.graph_hash),
+            ("device_fingerprint", made_for.device_fingerprint, here.device_fingerprint),
+            ("dtype", made_for.dtype, here.dtype),
+            ("batch_size", made_for.batch_size, here.batch_size),
+            ("versions", dict(made_for.versions), dict(here.versions)),
+        )
+        if theirs != ours
+    ]
+    if differences:
+        raise ScheduleError(
+            f"the schedule was made for something else: {'; '.join(differences)}; schedule again"
+        )

@@ -1,0 +1,51 @@
+"""The JSON form of schedules and the key they carry."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from workers.schedules.schedule import (
+    ScheduleError,
+    ScheduleKey,
+    Stage,
+    StageSchedule,
+    require_match,
+    schedule_from_json,
+    schedule_to_json,
+)
+
+KEY = ScheduleKey("abc", "cpu-1", "float32", 1, {"torch": "2.13.0"})
+SCHEDULE = StageSchedule(
+    "ios", (Stage((("a", "b"), ("c",)), threads=(2, 1)), Stage((("d",),), strategy="merge"))
+)
+
+
+def test_a_schedule_survives_json() -> None:
+    text = json.dumps(schedule_to_json(SCHEDULE, KEY))
+    assert schedule_from_json(json.loads(text)) == (SCHEDULE, KEY)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": "zip"}, "format is 'zip'"),
+        ({"version": 9}, "version 9 is not 1"),
+        ({"kind": "tasks"}, "'tasks'; known: stages"),
+        ({"stages": [{"groups": []}]}, "strategy"),
+        ({"key": {}}, "graph_hash"),
+    ],
+)
+def test_a_wrong_field_is_named(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ScheduleError, match=words):
+        schedule_from_json(schedule_to_json(SCHEDULE, KEY) | change)
+
+
+def test_a_schedule_for_something_else_is_refused() -> None:
+    require_match(KEY, replace(KEY, versions={"torch": "2.13.0"}))
+    with pytest.raises(ScheduleError, match="batch_size is 1, here it is 8") as caught:
+        require_match(KEY, replace(KEY, batch_size=8, device_fingerprint="cpu-2"))
+    assert "device_fingerprint is 'cpu-1', here it is 'cpu-2'" in str(caught.value)
