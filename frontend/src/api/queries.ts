@@ -1,0 +1,148 @@
+/** What the pages read: one place for keys, so that an event knows what it makes stale. */
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+
+import { client, dataOf } from "./client";
+import { ApiProblem } from "./problem";
+import type { FigureKind, JobState, Session } from "./types";
+
+const PAGE = 50;
+
+export const keys = {
+  session: ["session"] as const,
+  uploads: ["uploads"] as const,
+  devices: ["devices"] as const,
+  zoo: ["zoo"] as const,
+  tokens: ["tokens"] as const,
+  jobs: ["jobs"] as const,
+  job: (id: string) => ["job", id] as const,
+  results: (id: string) => ["job", id, "results"] as const,
+  artifacts: (id: string) => ["job", id, "artifacts"] as const,
+  figure: (id: string, kind: FigureKind) => ["job", id, "figure", kind] as const,
+};
+
+/** The session, or null for a visitor who is not logged in. */
+export const sessionQuery = queryOptions({
+  queryKey: keys.session,
+  queryFn: async ({ signal }): Promise<Session | null> => {
+    try {
+      return await dataOf(client.GET("/api/v1/session", { signal }));
+    } catch (error) {
+      if (error instanceof ApiProblem && error.status === 401) return null;
+      throw error;
+    }
+  },
+  staleTime: 60_000,
+});
+
+export const uploadsQuery = infiniteQueryOptions({
+  queryKey: keys.uploads,
+  queryFn: ({ pageParam, signal }) =>
+    dataOf(
+      client.GET("/api/v1/uploads", {
+        params: { query: { limit: PAGE, ...(pageParam ? { cursor: pageParam } : {}) } },
+        signal,
+      }),
+    ),
+  initialPageParam: null as string | null,
+  getNextPageParam: (page) => page.next_cursor,
+});
+
+export const zooQuery = queryOptions({
+  queryKey: keys.zoo,
+  queryFn: ({ signal }) => dataOf(client.GET("/api/v1/models/zoo", { signal })),
+  staleTime: 60_000,
+});
+
+export const devicesQuery = queryOptions({
+  queryKey: keys.devices,
+  queryFn: ({ signal }) => dataOf(client.GET("/api/v1/devices", { signal })),
+  refetchInterval: 10_000,
+});
+
+export const jobsQuery = (state: JobState | undefined) =>
+  infiniteQueryOptions({
+    queryKey: [...keys.jobs, state ?? "all"],
+    queryFn: ({ pageParam, signal }) =>
+      dataOf(
+        client.GET("/api/v1/jobs", {
+          params: {
+            query: {
+              limit: PAGE,
+              ...(state ? { state } : {}),
+              ...(pageParam ? { cursor: pageParam } : {}),
+            },
+          },
+          signal,
+        }),
+      ),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next_cursor,
+    placeholderData: keepPreviousData,
+  });
+
+export const jobQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.job(id),
+    queryFn: ({ signal }) =>
+      dataOf(client.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
+  });
+
+export const resultsQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.results(id),
+    queryFn: ({ signal }) =>
+      dataOf(
+        client.GET("/api/v1/jobs/{job_id}/results", { params: { path: { job_id: id } }, signal }),
+      ),
+  });
+
+export const artifactsQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.artifacts(id),
+    queryFn: ({ signal }) =>
+      dataOf(
+        client.GET("/api/v1/jobs/{job_id}/artifacts", { params: { path: { job_id: id } }, signal }),
+      ),
+  });
+
+export interface FigureChoice {
+  batchSize?: number | undefined;
+  scheduler?: string | undefined;
+  theme: "light" | "dark";
+}
+
+/** The figure before stays until the next has come: a live page never blinks. */
+export const figureQuery = (id: string, kind: FigureKind, choice: FigureChoice) =>
+  queryOptions({
+    queryKey: [...keys.figure(id, kind), choice],
+    queryFn: ({ signal }) =>
+      dataOf(
+        client.GET("/api/v1/jobs/{job_id}/figures/{kind}", {
+          params: {
+            path: { job_id: id, kind },
+            query: {
+              theme: choice.theme,
+              ...(choice.batchSize === undefined ? {} : { batch_size: choice.batchSize }),
+              ...(choice.scheduler === undefined ? {} : { scheduler: choice.scheduler }),
+            },
+          },
+          signal,
+        }),
+      ),
+    placeholderData: keepPreviousData,
+  });
+
+export const tokensQuery = queryOptions({
+  queryKey: keys.tokens,
+  queryFn: ({ signal }) => dataOf(client.GET("/api/v1/tokens", { signal })),
+});
+
+const API = "/api/v1";
+
+export const addresses = {
+  jobEvents: (id: string, after: number) => `${API}/jobs/${id}/events/stream?after=${after}`,
+  allEvents: () => `${API}/events/stream`,
+  artifact: (id: string, artifact: string) => `${API}/jobs/${id}/artifacts/${artifact}/download`,
+  schedule: (id: string, result: string) => `${API}/jobs/${id}/results/${result}/schedule`,
+  upload: (filename: string) => `${API}/uploads?filename=${encodeURIComponent(filename)}`,
+};

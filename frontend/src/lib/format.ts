@@ -1,0 +1,70 @@
+/** Numbers and dates as people read them. */
+
+const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"] as const;
+
+export function bytes(count: number): string {
+  const power = Math.min(Math.floor(Math.log2(Math.max(count, 1)) / 10), BYTE_UNITS.length - 1);
+  const value = count / 1024 ** power;
+  const digits = power === 0 || value >= 100 ? 0 : 1;
+  return `${value.toFixed(digits)} ${BYTE_UNITS[power]}`;
+}
+
+/** A latency in milliseconds to four significant digits, without an exponent. */
+export function milliseconds(value: number): string {
+  if (value === 0) return "0 ms";
+  const digits = Math.min(Math.max(3 - Math.floor(Math.log10(Math.abs(value))), 0), 6);
+  return `${value.toFixed(digits)} ms`;
+}
+
+/** `1.08×`. Two decimals: a third would be within the noise of any measurement. */
+export function times(ratio: number): string {
+  return `${ratio.toFixed(2)}×`;
+}
+
+/** `42 s`, `3 min 05 s`, `2 h 07 min`. */
+export function duration(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 60) return `${whole} s`;
+  const pad = (value: number) => String(value).padStart(2, "0");
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${pad(whole % 60)} s`;
+  const minutes = Math.floor(whole / 60);
+  return `${Math.floor(minutes / 60)} h ${pad(minutes % 60)} min`;
+}
+
+/** How long ago, coarsely: `just now`, `5 min ago`, `3 h ago`, `12 d ago`. */
+export function ago(from: Date, now: Date): string {
+  const seconds = (now.getTime() - from.getTime()) / 1000;
+  if (seconds < 45) return "just now";
+  if (seconds < 3600) return `${Math.max(1, Math.round(seconds / 60))} min ago`;
+  if (seconds < 86_400) return `${Math.round(seconds / 3600)} h ago`;
+  return `${Math.round(seconds / 86_400)} d ago`;
+}
+
+/** A maximum absolute error: `0` when exact, else with one decimal and an exponent. */
+export function absoluteError(value: number): string {
+  return value === 0 ? "0" : value.toExponential(1);
+}
+
+export function count(value: number): string {
+  return value.toLocaleString("en-US");
+}
+
+export function dateTime(iso: string): string {
+  return new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+}
+
+export function clock(iso: string): string {
+  return new Date(iso).toLocaleTimeString(undefined, { hour12: false });
+}
+
+const NAMES: Record<string, string> = { ios: "IOS" };
+
+/** A scheduler's name in a sentence or a heading. */
+export function schedulerName(name: string): string {
+  return NAMES[name] ?? name.charAt(0).toUpperCase() + name.slice(1);
+}
+
+/** Enough of an id or a hash to tell two apart. */
+export function shortId(id: string): string {
+  return id.slice(0, 8);
+}

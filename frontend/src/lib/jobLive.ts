@@ -1,0 +1,122 @@
+/**
+ * What a job's events do to the page, as pure functions. The stream replays a job from its first
+ * event, and after a reconnect from the last one seen, so every function tolerates repetition.
+ */
+import type {
+  FigureKind,
+  Job,
+  JobEvent,
+  JobProgress,
+  LogData,
+  SearchData,
+  StateData,
+} from "@/api/types";
+
+import { isFinished } from "./jobStates";
+
+/** More lines than anyone scrolls through; the oldest go first. */
+export const LOG_LINES = 5000;
+
+export interface LogLine extends LogData {
+  seq: number;
+  at: string;
+}
+
+export interface JobLive {
+  /** The last event seen; what does not come after it is a repetition. */
+  seq: number;
+  log: readonly LogLine[];
+  /** The newest search event of each batch size and scheduler, under `searchKey`. */
+  searches: Readonly<Record<string, SearchData>>;
+}
+
+export const NOTHING_YET: JobLive = { seq: 0, log: [], searches: {} };
+
+export const searchKey = (batchSize: number, scheduler: string) => `${batchSize}/${scheduler}`;
+
+/** Adds events to what the page has gathered. Returns the same object if nothing is new. */
+export function gather(live: JobLive, events: readonly JobEvent[]): JobLive {
+  const fresh = newerThan(events, live.seq);
+  const last = fresh.at(-1);
+  if (last === undefined) return live;
+  const lines: LogLine[] = [];
+  const searches: Record<string, SearchData> = {};
+  for (const event of fresh) {
+    if (event.type === "log") {
+      const data = event.data as unknown as LogData;
+      lines.push({ ...data, seq: event.seq, at: event.created_at });
+    } else if (event.type === "search") {
+      const data = event.data as unknown as SearchData;
+      searches[searchKey(data.batch_size, data.scheduler)] = data;
+    }
+  }
+  return {
+    seq: last.seq,
+    log: lines.length > 0 ? [...live.log, ...lines].slice(-LOG_LINES) : live.log,
+    searches: Object.keys(searches).length > 0 ? { ...live.searches, ...searches } : live.searches,
+  };
+}
+
+/** The job as its events make it. Events that the job already reflects change nothing. */
+export function applyToJob(job: Job, events: readonly JobEvent[]): Job {
+  let next = job;
+  for (const event of newerThan(events, job.event_seq)) {
+    next = { ...next, event_seq: event.seq };
+    if (event.type === "state") {
+      const data = event.data as unknown as StateData;
+      next = { ...next, state: data.state, attempt: data.attempt, problem: data.problem };
+      // Only a queued job starts anew; a later state keeps the steps it has got to.
+      if (data.state === "queued") next = { ...next, progress: { ...NOTHING_DONE } };
+    } else if (event.type === "progress") {
+      next = { ...next, progress: event.data as unknown as JobProgress };
+    }
+  }
+  return next;
+}
+
+const NOTHING_DONE: JobProgress = {
+  stage: "queued",
+  step: 0,
+  steps: 0,
+  message: "",
+  eta_seconds: null,
+};
+
+/** What the page has to fetch again because of events. */
+export type Part = "job" | "results" | "artifacts" | FigureKind;
+
+const PARTS_OF: Partial<Record<JobEvent["type"], readonly Part[]>> = {
+  search: ["search"],
+  round: ["rounds"],
+  result: ["results", "latency", "timeline"],
+};
+
+const ALL_PARTS: readonly Part[] = [
+  "job",
+  "results",
+  "artifacts",
+  "latency",
+  "search",
+  "rounds",
+  "timeline",
+];
+
+/** The parts that events newer than `since` have made stale. */
+export function staleParts(events: readonly JobEvent[], since: number): ReadonlySet<Part> {
+  const stale = new Set<Part>();
+  for (const event of newerThan(events, since)) {
+    const parts = event.type === "state" ? partsOfState(event) : (PARTS_OF[event.type] ?? []);
+    for (const part of parts) stale.add(part);
+  }
+  return stale;
+}
+
+function partsOfState(event: JobEvent): readonly Part[] {
+  const { state } = event.data as unknown as StateData;
+  // A retry drops the results of the attempt before it, an end adds the summary and artifacts.
+  return isFinished(state) || state === "queued" ? ALL_PARTS : ["job"];
+}
+
+function newerThan(events: readonly JobEvent[], seq: number): readonly JobEvent[] {
+  return events.filter((event) => event.seq > seq).sort((a, b) => a.seq - b.seq);
+}

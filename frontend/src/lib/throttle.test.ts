@@ -1,0 +1,33 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import { throttle } from "./throttle";
+
+describe("throttle", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  it("runs at once, and once more for all the calls in between", () => {
+    const run = vi.fn();
+    const throttled = throttle(run, 1000);
+    throttled();
+    throttled();
+    throttled();
+    expect(run).toHaveBeenCalledTimes(1);
+    vi.advanceTimersByTime(999);
+    expect(run).toHaveBeenCalledTimes(1);
+    vi.advanceTimersByTime(1);
+    expect(run).toHaveBeenCalledTimes(2);
+    vi.advanceTimersByTime(5000);
+    expect(run).toHaveBeenCalledTimes(2);
+  });
+
+  it("forgets what was waiting when cancelled", () => {
+    const run = vi.fn();
+    const throttled = throttle(run, 1000);
+    throttled();
+    throttled();
+    throttled.cancel();
+    vi.advanceTimersByTime(5000);
+    expect(run).toHaveBeenCalledTimes(1);
+  });
+});

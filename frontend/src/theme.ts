@@ -1,0 +1,65 @@
+import {
+  Badge,
+  Button,
+  createTheme,
+  localStorageColorSchemeManager,
+  type MantineColorsTuple,
+  NumberInput,
+  Paper,
+  Select,
+  Table,
+  TagsInput,
+  TextInput,
+  Tooltip,
+} from "@mantine/core";
+
+const weave: MantineColorsTuple = [
+  "#e7f6f4",
+  "#d2ebe7",
+  "#a5d6cf",
+  "#74c1b6",
+  "#4dafa2",
+  "#34a495",
+  "#239486",
+  "#108074",
+  "#006e64",
+  "#005b53",
+];
+
+const SANS =
+  'Inter, ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
+const MONO =
+  'ui-monospace, "SF Mono", "Cascadia Mono", "JetBrains Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
+
+export const theme = createTheme({
+  colors: { weave },
+  primaryColor: "weave",
+  primaryShade: { light: 8, dark: 7 },
+  defaultRadius: "sm",
+  fontFamily: SANS,
+  fontFamilyMonospace: MONO,
+  fontSizes: { xs: "0.75rem", sm: "0.8438rem", md: "0.9375rem" },
+  headings: {
+    fontFamily: SANS,
+    fontWeight: "600",
+    sizes: {
+      h1: { fontSize: "1.375rem", lineHeight: "1.3" },
+      h2: { fontSize: "0.9375rem", lineHeight: "1.4" },
+    },
+  },
+  cursorType: "pointer",
+  components: {
+    Badge: Badge.extend({ defaultProps: { variant: "light", radius: "sm" } }),
+    Button: Button.extend({ defaultProps: { size: "sm" } }),
+    NumberInput: NumberInput.extend({ defaultProps: { size: "sm" } }),
+    Paper: Paper.extend({ defaultProps: { withBorder: true, p: "md" } }),
+    Select: Select.extend({ defaultProps: { size: "sm", allowDeselect: false } }),
+    Table: Table.extend({ defaultProps: { verticalSpacing: 7, horizontalSpacing: "sm" } }),
+    TagsInput: TagsInput.extend({ defaultProps: { size: "sm" } }),
+    TextInput: TextInput.extend({ defaultProps: { size: "sm" } }),
+    Tooltip: Tooltip.extend({ defaultProps: { openDelay: 300, withArrow: true } }),
+  },
+});
+
+/** public/color-scheme.js reads the same key before the first paint. */
+export const colorSchemeManager = localStorageColorSchemeManager({ key: "plait-color-scheme" });
