@@ -1,0 +1,1 @@
+"""Whether the service works, for probes, people and Prometheus."""

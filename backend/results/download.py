@@ -1,0 +1,32 @@
+"""Sending a stored file."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import quote
+
+from fastapi.responses import StreamingResponse
+
+from backend.db.tables import Artifact
+from backend.problems import NotFoundError
+from backend.storage import Storage
+
+
+async def attachment(storage: Storage, artifact: Artifact) -> StreamingResponse:
+    """The artifact in blocks, read outside the event loop. Raises NotFoundError if its file is
+    gone, before anything is sent."""
+    try:
+        size = await asyncio.to_thread(storage.size, artifact.storage_key)
+    except FileNotFoundError:
+        raise NotFoundError(
+            f"the file of artifact {artifact.id} is no longer in storage; retry its job"
+        ) from None
+    return StreamingResponse(
+        storage.read(artifact.storage_key),
+        media_type="application/zip",
+        headers={
+            "Content-Length": str(size),
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(artifact.filename)}",
+            "ETag": f'"{artifact.sha256}"',
+        },
+    )

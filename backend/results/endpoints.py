@@ -1,0 +1,70 @@
+"""What a job found: latencies, schedules, artifacts."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
+
+from backend.auth.dependencies import Reader
+from backend.edge import TransactionDep
+from backend.jobs.dependencies import KnownJob
+from backend.problems import NotFoundError, responses
+from backend.results.download import attachment
+from backend.results.repository import ResultRepository
+from backend.results.schemas import ArtifactRead, ResultRead
+from backend.services import ServicesDep
+
+router = APIRouter(
+    prefix="/jobs/{job_id}", tags=["results"], responses=responses(401, 403, 404, 422)
+)
+
+
+@router.get("/results")
+async def list_results(
+    _: Reader, job_id: KnownJob, transaction: TransactionDep
+) -> list[ResultRead]:
+    """The job's results so far, by batch size, fastest first."""
+    results = await ResultRepository(transaction.session).of_job(job_id)
+    return [ResultRead.model_validate(result) for result in results]
+
+
+@router.get("/results/{result_id}/schedule")
+async def get_schedule(
+    _: Reader, job_id: UUID, result_id: UUID, transaction: TransactionDep
+) -> dict[str, Any]:
+    """The schedule, as the artifact's ``schedule.json`` has it."""
+    result = await ResultRepository(transaction.session).get(job_id, result_id)
+    if result is None:
+        raise NotFoundError(f"job {job_id} has no result {result_id}")
+    return result.schedule
+
+
+@router.get("/artifacts")
+async def list_artifacts(
+    _: Reader, job_id: KnownJob, transaction: TransactionDep
+) -> list[ArtifactRead]:
+    """The files that the job offers for download, by batch size."""
+    artifacts = await ResultRepository(transaction.session).artifacts(job_id)
+    return [ArtifactRead.model_validate(artifact) for artifact in artifacts]
+
+
+@router.get(
+    "/artifacts/{artifact_id}/download",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/zip": {}}, "description": "The zip"}},
+)
+async def download_artifact(
+    _: Reader,
+    job_id: UUID,
+    artifact_id: UUID,
+    services: ServicesDep,
+    transaction: TransactionDep,
+) -> StreamingResponse:
+    """A zip with the schedule, the model and a ``run.py`` that needs only torch."""
+    artifact = await ResultRepository(transaction.session).artifact(job_id, artifact_id)
+    if artifact is None:
+        raise NotFoundError(f"job {job_id} has no artifact {artifact_id}")
+    return await attachment(services.storage, artifact)

@@ -1,0 +1,45 @@
+"""Wire forms of what a job found."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+
+
+class ResultRead(BaseModel):
+    """One scheduler's latency for one batch size: the median and its 95 % interval, in ms.
+
+    ``search`` is what finding the schedule took: states, transitions, stages measured of the
+    total, seconds, the predicted latency and notes.
+    """
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: UUID
+    batch_size: int
+    scheduler: str
+    latency_ms: float
+    low_ms: float
+    high_ms: float
+    samples: int
+    simulated: bool
+    verified: bool
+    max_abs_error: float
+    winner: bool
+    search: dict[str, Any]
+    created_at: datetime
+
+
+class ArtifactRead(BaseModel):
+    """A zip with the schedule, the model and a ``run.py`` that needs only torch."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: UUID
+    batch_size: int
+    filename: str
+    size_bytes: int
+    sha256: str
