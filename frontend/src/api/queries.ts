@@ -68,7 +68,7 @@ export const jobsQuery = (state: JobState | undefined) =>
           params: {
             query: {
               limit: PAGE,
-              ...(state ? { state } : {}),
+              ...(state ? { state: [state] } : {}),
               ...(pageParam ? { cursor: pageParam } : {}),
             },
           },

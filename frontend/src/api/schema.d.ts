@@ -11,8 +11,54 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Dev */
-        get: operations["dev_api_v1_devices_get"];
+        /**
+         * List Devices
+         * @description Every device that a worker ever offered, by name.
+         */
+        get: operations["list_devices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/events/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream State Events
+         * @description Server-sent events: every job's changes of state from now on, each a JobEventRead.
+         *
+         *     ``event: resync`` comes first, and again whenever a change may have been missed: read the list
+         *     of jobs again.
+         */
+        get: operations["stream_state_events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/healthz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Health
+         * @description Database, Redis, migration level and the workers' last progress. Needs no token.
+         */
+        get: operations["get_health"];
         put?: never;
         post?: never;
         delete?: never;
@@ -28,11 +74,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lj */
-        get: operations["lj_api_v1_jobs_get"];
+        /**
+         * List Jobs
+         * @description Jobs, newest first.
+         */
+        get: operations["list_jobs"];
         put?: never;
-        /** Pj */
-        post: operations["pj_api_v1_jobs_post"];
+        /**
+         * Create Job
+         * @description Queue a job: model + device + batch sizes + schedulers + budget.
+         */
+        post: operations["create_job"];
         delete?: never;
         options?: never;
         head?: never;
@@ -46,8 +98,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Gj */
-        get: operations["gj_api_v1_jobs__job_id__get"];
+        /**
+         * Get Job
+         * @description One job.
+         */
+        get: operations["get_job"];
         put?: never;
         post?: never;
         delete?: never;
@@ -63,8 +118,31 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Art */
-        get: operations["art_api_v1_jobs__job_id__artifacts_get"];
+        /**
+         * List Artifacts
+         * @description The files that the job offers for download, by batch size.
+         */
+        get: operations["list_artifacts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/artifacts/{artifact_id}/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download Artifact
+         * @description A zip with the schedule, the model and a ``run.py`` that needs only torch.
+         */
+        get: operations["download_artifact"];
         put?: never;
         post?: never;
         delete?: never;
@@ -82,8 +160,11 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Cj */
-        post: operations["cj_api_v1_jobs__job_id__cancel_post"];
+        /**
+         * Cancel Job
+         * @description End a job: at once while it is queued, else as soon as its worker has stopped it.
+         */
+        post: operations["cancel_job"];
         delete?: never;
         options?: never;
         head?: never;
@@ -97,8 +178,34 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Ev */
-        get: operations["ev_api_v1_jobs__job_id__events_get"];
+        /**
+         * List Job Events
+         * @description The job's events after ``after``, in order.
+         */
+        get: operations["list_job_events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/events/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream Job Events
+         * @description Server-sent events: what was missed since ``Last-Event-ID`` (or ``after``), then what comes.
+         *
+         *     ``id`` is the sequence number, ``event`` the event's type, ``data`` an EventRead. Once the job
+         *     is finished and everything is sent comes ``event: end``, and the stream closes.
+         */
+        get: operations["stream_job_events"];
         put?: never;
         post?: never;
         delete?: never;
@@ -114,8 +221,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Fig */
-        get: operations["fig_api_v1_jobs__job_id__figures__kind__get"];
+        /**
+         * Get Figure
+         * @description ``latency`` per scheduler, ``search`` progress, measurement ``rounds``, or the ``timeline``
+         *     of one schedule (the winner's if no scheduler is named).
+         */
+        get: operations["get_figure"];
         put?: never;
         post?: never;
         delete?: never;
@@ -131,8 +242,31 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Res */
-        get: operations["res_api_v1_jobs__job_id__results_get"];
+        /**
+         * List Results
+         * @description The job's results so far, by batch size, fastest first.
+         */
+        get: operations["list_results"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/results/{result_id}/schedule": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Schedule
+         * @description The schedule, as the artifact's ``schedule.json`` has it.
+         */
+        get: operations["get_schedule"];
         put?: never;
         post?: never;
         delete?: never;
@@ -150,8 +284,31 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Rj */
-        post: operations["rj_api_v1_jobs__job_id__retry_post"];
+        /**
+         * Retry Job
+         * @description Queue a failed or cancelled job again; what was measured is not measured twice.
+         */
+        post: operations["retry_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Metrics
+         * @description Metrics in Prometheus' text format.
+         */
+        get: operations["get_metrics"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -165,8 +322,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Zoo */
-        get: operations["zoo_api_v1_models_zoo_get"];
+        /**
+         * List Zoo Models
+         * @description The models that some device can build by name.
+         */
+        get: operations["list_zoo_models"];
         put?: never;
         post?: never;
         delete?: never;
@@ -182,12 +342,18 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Ss */
-        get: operations["ss_api_v1_session_get"];
+        /**
+         * Get Session
+         * @description Who is asking, and what they may do.
+         */
+        get: operations["get_session"];
         put?: never;
         post?: never;
-        /** Ds */
-        delete: operations["ds_api_v1_session_delete"];
+        /**
+         * Log Out
+         * @description End this browser's session. A token stays as it is.
+         */
+        delete: operations["log_out"];
         options?: never;
         head?: never;
         patch?: never;
@@ -200,11 +366,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lt */
-        get: operations["lt_api_v1_tokens_get"];
+        /**
+         * List Tokens
+         * @description Every API token, newest first, the revoked ones included.
+         */
+        get: operations["list_tokens"];
         put?: never;
-        /** Pt */
-        post: operations["pt_api_v1_tokens_post"];
+        /**
+         * Create Token
+         * @description A new API token. Its text is in this answer and nowhere else.
+         */
+        post: operations["create_token"];
         delete?: never;
         options?: never;
         head?: never;
@@ -221,8 +393,11 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Dt */
-        delete: operations["dt_api_v1_tokens__token_id__delete"];
+        /**
+         * Revoke Token
+         * @description End a token for good.
+         */
+        delete: operations["revoke_token"];
         options?: never;
         head?: never;
         patch?: never;
@@ -235,11 +410,18 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lu */
-        get: operations["lu_api_v1_uploads_get"];
+        /**
+         * List Uploads
+         * @description Uploads, newest first.
+         */
+        get: operations["list_uploads"];
         put?: never;
-        /** Pu */
-        post: operations["pu_api_v1_uploads_post"];
+        /**
+         * Create Upload
+         * @description Store a model file: the body is the file's bytes. Formats that execute code when loaded,
+         *     such as .pt2, need the scope ``upload:trusted``.
+         */
+        post: operations["create_upload"];
         delete?: never;
         options?: never;
         head?: never;
@@ -253,28 +435,18 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Get Upload
+         * @description One upload.
+         */
+        get: operations["get_upload"];
         put?: never;
         post?: never;
-        /** Du */
-        delete: operations["du_api_v1_uploads__upload_id__delete"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/x": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** X */
-        get: operations["x_api_v1_x_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
+        /**
+         * Delete Upload
+         * @description Delete a file that no job uses.
+         */
+        delete: operations["delete_upload"];
         options?: never;
         head?: never;
         patch?: never;
@@ -341,6 +513,20 @@ export interface components {
              * @default []
              */
             zoo: string[];
+        };
+        /** Check */
+        Check: {
+            /** Detail */
+            detail: string;
+            /** Ok */
+            ok: boolean;
+        };
+        /** Checks */
+        Checks: {
+            database: components["schemas"]["Check"];
+            migrations: components["schemas"]["Check"];
+            redis: components["schemas"]["Check"];
+            worker: components["schemas"]["Check"];
         };
         /**
          * DeviceRead
@@ -423,11 +609,21 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** HTTPValidationError */
-        HTTPValidationError: {
-            /** Detail */
-            detail?: components["schemas"]["ValidationError"][];
+        /** HealthRead */
+        HealthRead: {
+            checks: components["schemas"]["Checks"];
+            /** Last Worker Progress At */
+            last_worker_progress_at: string | null;
+            status: components["schemas"]["HealthStatus"];
+            /** Version */
+            version: string;
         };
+        /**
+         * HealthStatus
+         * @description ``degraded``: works, but slower or with jobs waiting. ``unavailable`` answers 503.
+         * @enum {string}
+         */
+        HealthStatus: "ok" | "degraded" | "unavailable";
         /**
          * IosOptions
          * @description Pruning P(r, s) of IOS, Section 4.3.
@@ -662,6 +858,16 @@ export interface components {
          * @enum {string}
          */
         JobState: "queued" | "importing" | "tuning" | "verifying" | "succeeded" | "failed" | "cancelling" | "cancelled";
+        /** LogEvent */
+        LogEvent: {
+            /**
+             * Level
+             * @enum {string}
+             */
+            level: "debug" | "info" | "warning" | "error";
+            /** Message */
+            message: string;
+        };
         /**
          * Problem
          * @description The body of every error response (RFC 9457).
@@ -677,8 +883,9 @@ export interface components {
             /**
              * State
              * @description the job's state, where that is the reason
+             * @default null
              */
-            state?: string | null;
+            state: string | null;
             /** Status */
             status: number;
             /** Title */
@@ -688,6 +895,23 @@ export interface components {
              * @default about:blank
              */
             type: string;
+        };
+        /** ResultEvent */
+        ResultEvent: {
+            /** Batch Size */
+            batch_size: number;
+            /** High Ms */
+            high_ms: number;
+            /** Latency Ms */
+            latency_ms: number;
+            /** Low Ms */
+            low_ms: number;
+            /** Scheduler */
+            scheduler: string;
+            /** Simulated */
+            simulated: boolean;
+            /** Verified */
+            verified: boolean;
         };
         /**
          * ResultRead
@@ -732,6 +956,33 @@ export interface components {
             /** Winner */
             winner: boolean;
         };
+        /** RoundEvent */
+        RoundEvent: {
+            /** Batch Size */
+            batch_size: number;
+            /** Candidates */
+            candidates: number;
+            /** Degree Of Parallelism */
+            degree_of_parallelism: number;
+            /** Duration Seconds */
+            duration_seconds: number;
+            /** Failures */
+            failures: number;
+            /** Mean Deviation */
+            mean_deviation: number;
+            /** Number */
+            number: number;
+            /** Outliers */
+            outliers: number;
+            /** Remeasured */
+            remeasured: number;
+            /** Scheduler */
+            scheduler: string;
+            /** Timeout Seconds */
+            timeout_seconds: number;
+            /** Timeouts */
+            timeouts: number;
+        };
         /**
          * Scope
          * @description ``upload`` is for model files that are only data; ``upload:trusted`` also for formats
@@ -739,6 +990,29 @@ export interface components {
          * @enum {string}
          */
         Scope: "read" | "write" | "upload" | "upload:trusted" | "admin";
+        /** SearchEvent */
+        SearchEvent: {
+            /** Batch Size */
+            batch_size: number;
+            /** Best Ms */
+            best_ms: number | null;
+            /** Block */
+            block: number;
+            /** Blocks */
+            blocks: number;
+            /** Elapsed Seconds */
+            elapsed_seconds: number;
+            /** Scheduler */
+            scheduler: string;
+            /** Stages Measured */
+            stages_measured: number;
+            /** Stages Total */
+            stages_total: number;
+            /** States */
+            states: number;
+            /** Transitions */
+            transitions: number;
+        };
         /**
          * SessionRead
          * @description Who is asking. ``scopes`` includes the implied ones.
@@ -751,6 +1025,15 @@ export interface components {
             authenticated_by: "token" | "session";
             /** Scopes */
             scopes: components["schemas"]["Scope"][];
+        };
+        /** StateEvent */
+        StateEvent: {
+            /** Attempt */
+            attempt: number;
+            previous: components["schemas"]["JobState"];
+            /** @default null */
+            problem: components["schemas"]["JobProblem"] | null;
+            state: components["schemas"]["JobState"];
         };
         /**
          * Theme
@@ -855,19 +1138,6 @@ export interface components {
             /** Size Bytes */
             size_bytes: number;
         };
-        /** ValidationError */
-        ValidationError: {
-            /** Context */
-            ctx?: Record<string, never>;
-            /** Input */
-            input?: unknown;
-            /** Location */
-            loc: (string | number)[];
-            /** Message */
-            msg: string;
-            /** Error Type */
-            type: string;
-        };
         /**
          * ZooModelRead
          * @description A model that workers can build by name; ``source`` is what a job's ``model`` names.
@@ -889,7 +1159,7 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    dev_api_v1_devices_get: {
+    list_devices: {
         parameters: {
             query?: never;
             header?: never;
@@ -907,14 +1177,119 @@ export interface operations {
                     "application/json": components["schemas"]["DeviceRead"][];
                 };
             };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
-    lj_api_v1_jobs_get: {
+    stream_state_events: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_health: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HealthRead"];
+                };
+            };
+            /** @description Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HealthRead"];
+                };
+            };
+        };
+    };
+    list_jobs: {
         parameters: {
             query?: {
                 cursor?: string | null;
+                /** @description items per page */
                 limit?: number;
-                state?: components["schemas"]["JobState"] | null;
+                /** @description only jobs in these states */
+                state?: components["schemas"]["JobState"][];
             };
             header?: never;
             path?: never;
@@ -931,21 +1306,42 @@ export interface operations {
                     "application/json": components["schemas"]["JobPage"];
                 };
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    pj_api_v1_jobs_post: {
+    create_job: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description with the same key, asking again returns the first job instead of a second */
+                "idempotency-key"?: string | null;
+            };
             path?: never;
             cookie?: never;
         };
@@ -955,6 +1351,15 @@ export interface operations {
             };
         };
         responses: {
+            /** @description The job of this Idempotency-Key */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobRead"];
+                };
+            };
             /** @description Successful Response */
             201: {
                 headers: {
@@ -964,18 +1369,36 @@ export interface operations {
                     "application/json": components["schemas"]["JobRead"];
                 };
             };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    gj_api_v1_jobs__job_id__get: {
+    get_job: {
         parameters: {
             query?: never;
             header?: never;
@@ -995,18 +1418,45 @@ export interface operations {
                     "application/json": components["schemas"]["JobRead"];
                 };
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    art_api_v1_jobs__job_id__artifacts_get: {
+    list_artifacts: {
         parameters: {
             query?: never;
             header?: never;
@@ -1026,18 +1476,104 @@ export interface operations {
                     "application/json": components["schemas"]["ArtifactRead"][];
                 };
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    cj_api_v1_jobs__job_id__cancel_post: {
+    download_artifact: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                artifact_id: string;
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The zip */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": unknown;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancel_job: {
         parameters: {
             query?: never;
             header?: never;
@@ -1057,20 +1593,57 @@ export interface operations {
                     "application/json": components["schemas"]["JobRead"];
                 };
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    ev_api_v1_jobs__job_id__events_get: {
+    list_job_events: {
         parameters: {
             query?: {
+                /** @description the last sequence number already seen */
                 after?: number;
                 limit?: number;
             };
@@ -1091,18 +1664,108 @@ export interface operations {
                     "application/json": components["schemas"]["EventRead"][];
                 };
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    fig_api_v1_jobs__job_id__figures__kind__get: {
+    stream_job_events: {
+        parameters: {
+            query?: {
+                /** @description the last sequence number already seen */
+                after?: number;
+            };
+            header?: {
+                "last-event-id"?: number | null;
+            };
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_figure: {
         parameters: {
             query?: {
                 batch_size?: number | null;
@@ -1127,18 +1790,45 @@ export interface operations {
                     "application/json": components["schemas"]["FigureRead"];
                 };
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    res_api_v1_jobs__job_id__results_get: {
+    list_results: {
         parameters: {
             query?: never;
             header?: never;
@@ -1158,18 +1848,106 @@ export interface operations {
                     "application/json": components["schemas"]["ResultRead"][];
                 };
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    rj_api_v1_jobs__job_id__retry_post: {
+    get_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+                result_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    retry_job: {
         parameters: {
             query?: never;
             header?: never;
@@ -1189,18 +1967,90 @@ export interface operations {
                     "application/json": components["schemas"]["JobRead"];
                 };
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    zoo_api_v1_models_zoo_get: {
+    get_metrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_zoo_models: {
         parameters: {
             query?: never;
             header?: never;
@@ -1218,9 +2068,36 @@ export interface operations {
                     "application/json": components["schemas"]["ZooModelRead"][];
                 };
             };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
-    ss_api_v1_session_get: {
+    get_session: {
         parameters: {
             query?: never;
             header?: never;
@@ -1238,9 +2115,27 @@ export interface operations {
                     "application/json": components["schemas"]["SessionRead"];
                 };
             };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
-    ds_api_v1_session_delete: {
+    log_out: {
         parameters: {
             query?: never;
             header?: never;
@@ -1256,9 +2151,27 @@ export interface operations {
                 };
                 content?: never;
             };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
-    lt_api_v1_tokens_get: {
+    list_tokens: {
         parameters: {
             query?: never;
             header?: never;
@@ -1276,9 +2189,36 @@ export interface operations {
                     "application/json": components["schemas"]["TokenRead"][];
                 };
             };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
-    pt_api_v1_tokens_post: {
+    create_token: {
         parameters: {
             query?: never;
             header?: never;
@@ -1300,18 +2240,36 @@ export interface operations {
                     "application/json": components["schemas"]["TokenCreated"];
                 };
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    dt_api_v1_tokens__token_id__delete: {
+    revoke_token: {
         parameters: {
             query?: never;
             header?: never;
@@ -1329,21 +2287,49 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    lu_api_v1_uploads_get: {
+    list_uploads: {
         parameters: {
             query?: {
                 cursor?: string | null;
+                /** @description items per page */
                 limit?: number;
             };
             header?: never;
@@ -1361,18 +2347,36 @@ export interface operations {
                     "application/json": components["schemas"]["UploadPage"];
                 };
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    pu_api_v1_uploads_post: {
+    create_upload: {
         parameters: {
             query: {
                 filename: string;
@@ -1381,8 +2385,21 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
         responses: {
+            /** @description The same bytes were stored before */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadRead"];
+                };
+            };
             /** @description Successful Response */
             201: {
                 headers: {
@@ -1392,18 +2409,121 @@ export interface operations {
                     "application/json": components["schemas"]["UploadRead"];
                 };
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Insufficient Storage */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    du_api_v1_uploads__upload_id__delete: {
+    get_upload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                upload_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadRead"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_upload: {
         parameters: {
             query?: never;
             header?: never;
@@ -1421,33 +2541,49 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Validation Error */
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-        };
-    };
-    x_api_v1_x_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["JobEventRead"][];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };

@@ -15,6 +15,8 @@ export interface StreamOptions<Event extends JobEvent> {
   after: number;
   onEvent: (event: Event) => void;
   onStatus: (status: StreamStatus) => void;
+  /** Something may have been missed, or this is the beginning: read the rest anew. */
+  onResync?: () => void;
 }
 
 const EVENT_TYPES: readonly JobEvent["type"][] = [
@@ -56,6 +58,7 @@ export function follow<Event extends JobEvent>(options: StreamOptions<Event>): (
       wait = Math.min(wait * 2, LONGEST_WAIT_MS);
     };
     for (const type of EVENT_TYPES) opened.addEventListener(type, receive);
+    opened.addEventListener("resync", () => options.onResync?.());
     opened.addEventListener("end", () => {
       opened.close();
       options.onStatus("ended");

@@ -1,4 +1,4 @@
-/** Names for the generated wire types, and the shapes of `data` that depend on an event's type. */
+/** Short names for the generated wire types. */
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
@@ -11,41 +11,21 @@ export type FigureKind = Schemas["FigureKind"];
 export type Job = Schemas["JobRead"];
 export type JobCreate = Schemas["JobCreate"];
 export type JobEvent = Schemas["EventRead"];
+/** An event of the stream that spans all jobs. */
+export type AnyJobEvent = Schemas["JobEventRead"];
 export type JobPage = Schemas["JobPage"];
 export type JobProblem = Schemas["JobProblem"];
 export type JobProgress = Schemas["JobProgress"];
 export type JobState = Schemas["JobState"];
 export type ProblemBody = Schemas["Problem"];
+export type LogData = Schemas["LogEvent"];
 export type Result = Schemas["ResultRead"];
 export type Scope = Schemas["Scope"];
+export type SearchData = Schemas["SearchEvent"];
 export type Session = Schemas["SessionRead"];
+export type StateData = Schemas["StateEvent"];
 export type Token = Schemas["TokenRead"];
 export type TokenCreate = Schemas["TokenCreate"];
 export type TokenCreated = Schemas["TokenCreated"];
 export type Upload = Schemas["UploadRead"];
 export type ZooModel = Schemas["ZooModelRead"];
-
-export interface StateData {
-  state: JobState;
-  previous: JobState;
-  attempt: number;
-  problem: JobProblem | null;
-}
-
-export interface SearchData {
-  scheduler: string;
-  batch_size: number;
-  elapsed_seconds: number;
-  block: number;
-  blocks: number;
-  states: number;
-  transitions: number;
-  stages_measured: number;
-  stages_total: number;
-  best_ms: number | null;
-}
-
-export interface LogData {
-  level: "debug" | "info" | "warning" | "error";
-  message: string;
-}

@@ -15,6 +15,7 @@ interface Following<Event extends JobEvent> {
   onEvents: (events: readonly Event[]) => void;
   /** Nothing more is to come once the stream has ended; unset, it is opened anew. */
   finished: boolean;
+  onResync?: () => void;
 }
 
 /**
@@ -26,11 +27,13 @@ export function useStream<Event extends JobEvent>({
   address,
   onEvents,
   finished,
+  onResync,
 }: Following<Event>): StreamStatus {
   const visible = useDocumentVisibility() !== "hidden";
   const [status, setStatus] = useState<StreamStatus>("connecting");
   const seen = useRef({ key: streamKey, after: 0 });
   const deliver = useEffectEvent(onEvents);
+  const resync = useEffectEvent(() => onResync?.());
   const addressOf = useEffectEvent(address);
   const over = finished && status === "ended";
 
@@ -57,6 +60,7 @@ export function useStream<Event extends JobEvent>({
         waiting.push(event);
         timer ??= setTimeout(flush, BATCH_MS);
       },
+      onResync: () => resync(),
       onStatus: (next) => {
         if (next === "ended") flush();
         setStatus(next);

@@ -1,0 +1,53 @@
+import { Badge, Code, Group, Stack, Text } from "@mantine/core";
+
+import type { Device } from "@/api/types";
+import { Ago } from "@/components/Ago";
+import { Facts } from "@/components/Facts";
+import { OnlineBadge } from "@/components/OnlineBadge";
+import { Panel } from "@/components/Panel";
+import { SimulatedBadge } from "@/components/SimulatedBadge";
+import { factLines } from "@/lib/deviceFacts";
+
+export function DeviceCard({ device }: { device: Device }) {
+  const { schedulers, zoo, formats } = device.capabilities;
+  return (
+    <Panel
+      title={device.name}
+      note={device.kind}
+      actions={
+        <Group gap={6}>
+          {device.facts["simulated"] === true && <SimulatedBadge />}
+          <OnlineBadge online={device.online} />
+        </Group>
+      }
+    >
+      <Stack gap="sm" data-testid="device-card">
+        <Text size="sm">{device.description}</Text>
+        <Facts
+          facts={[
+            ...factLines(device.facts),
+            ["Schedulers", <Names key="schedulers" names={schedulers} />],
+            ["Zoo", <Names key="zoo" names={zoo} />],
+            ["Formats", <Names key="formats" names={formats} />],
+            ["Worker", device.worker],
+            ["Fingerprint", <Code key="fingerprint">{device.fingerprint}</Code>],
+            ["Last seen", <Ago key="seen" at={device.last_progress_at} />],
+          ]}
+        />
+      </Stack>
+    </Panel>
+  );
+}
+
+function Names({ names }: { names: readonly string[] }) {
+  if (names.length === 0) return "none";
+  return (
+    <Group gap={4}>
+      {names.map((name) => (
+        <Badge key={name} color="gray" size="sm" tt="none">
+          {name}
+        </Badge>
+      ))}
+    </Group>
+  );
+}

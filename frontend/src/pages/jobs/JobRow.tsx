@@ -1,0 +1,92 @@
+import { Progress, Table, Text } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+
+import type { Job } from "@/api/types";
+import { Ago } from "@/components/Ago";
+import { JobActions } from "@/components/JobActions";
+import { RunTime } from "@/components/RunTime";
+import { StateBadge } from "@/components/StateBadge";
+import { schedulerName, times } from "@/lib/format";
+import { bestSummary, jobTitle, stepFraction } from "@/lib/jobFacts";
+import { isFinished } from "@/lib/jobStates";
+
+import classes from "./JobsTable.module.css";
+
+export function JobRow({ job }: { job: Job }) {
+  return (
+    <Table.Tr className={classes.row} data-testid="job-row" data-job={job.id}>
+      <Table.Td>
+        <Text size="sm" truncate>
+          <Link to="/jobs/$jobId" params={{ jobId: job.id }} className={classes.link}>
+            {jobTitle(job)}
+          </Link>
+        </Text>
+        <Text size="xs" c="dimmed" truncate>
+          {job.name && `${job.model_name} · `}batch {job.spec.batch_sizes.join(", ")}
+        </Text>
+      </Table.Td>
+      <Table.Td>
+        <Text size="sm" truncate title={job.spec.device}>
+          {job.spec.device}
+        </Text>
+      </Table.Td>
+      <Table.Td>
+        <StateBadge state={job.state} />
+      </Table.Td>
+      <Table.Td>
+        <RowProgress job={job} />
+      </Table.Td>
+      <Table.Td ta="right">
+        <Best job={job} />
+      </Table.Td>
+      <Table.Td ta="right">
+        <RunTime job={job} />
+      </Table.Td>
+      <Table.Td>
+        <Ago at={job.created_at} />
+      </Table.Td>
+      <Table.Td>
+        <JobActions job={job} size="compact-xs" />
+      </Table.Td>
+    </Table.Tr>
+  );
+}
+
+function RowProgress({ job }: { job: Job }) {
+  if (job.problem) {
+    return (
+      <Text size="xs" c="red" lineClamp={2} title={job.problem.detail}>
+        {job.problem.detail}
+      </Text>
+    );
+  }
+  if (isFinished(job.state) || job.state === "queued") return null;
+  return (
+    <>
+      <Progress
+        size="xs"
+        value={(stepFraction(job) ?? 0) * 100}
+        aria-label={`${jobTitle(job)}, progress of this step`}
+      />
+      <Text size="xs" c="dimmed" truncate mt={2}>
+        {job.progress.message || job.progress.stage}
+      </Text>
+    </>
+  );
+}
+
+function Best({ job }: { job: Job }) {
+  const best = bestSummary(job);
+  if (best === null) return null;
+  const won = best.speedup > 1;
+  return (
+    <>
+      <Text size="sm" fw={won ? 600 : 400} {...(won ? { c: "green" } : {})}>
+        {times(best.speedup)}
+      </Text>
+      <Text size="xs" c="dimmed" truncate>
+        {best.simulated ? "simulated" : schedulerName(best.winner)}
+      </Text>
+    </>
+  );
+}

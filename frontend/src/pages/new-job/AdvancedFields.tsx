@@ -1,0 +1,49 @@
+import { Button, Collapse, NumberInput, SimpleGrid } from "@mantine/core";
+import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
+
+import type { FormProps } from "./form";
+
+interface AdvancedFieldsProps extends FormProps {
+  opened: boolean;
+  onToggle: (opened: boolean) => void;
+}
+
+export function AdvancedFields({ form, opened, onToggle }: AdvancedFieldsProps) {
+  const Chevron = opened ? IconChevronDown : IconChevronRight;
+  return (
+    <div>
+      <Button
+        variant="subtle"
+        color="gray"
+        size="compact-sm"
+        leftSection={<Chevron size={14} />}
+        aria-expanded={opened}
+        onClick={() => onToggle(!opened)}
+      >
+        Advanced
+      </Button>
+      <Collapse expanded={opened}>
+        <SimpleGrid cols={{ base: 1, sm: 3 }} spacing="md" mt="xs">
+          <NumberInput
+            label="IOS: r, units per group"
+            description="The longest chain that IOS runs as one group of a stage. Larger searches more."
+            allowDecimal={false}
+            {...form.getInputProps("maxUnitsPerGroup")}
+          />
+          <NumberInput
+            label="IOS: s, groups per stage"
+            description="How many groups IOS runs side by side at most. Larger searches more."
+            allowDecimal={false}
+            {...form.getInputProps("maxGroupsPerStage")}
+          />
+          <NumberInput
+            label="Seed"
+            description="Of the random inputs that the schedules are measured and verified with."
+            allowDecimal={false}
+            {...form.getInputProps("seed")}
+          />
+        </SimpleGrid>
+      </Collapse>
+    </div>
+  );
+}

@@ -1,0 +1,28 @@
+import { Stack, Text } from "@mantine/core";
+
+import type { Device } from "@/api/types";
+import { DeviceFacts } from "@/components/DeviceFacts";
+import { OnlineBadge } from "@/components/OnlineBadge";
+import { Panel } from "@/components/Panel";
+import { duration } from "@/lib/format";
+
+import type { Values } from "./values";
+
+/** What the chosen device is, and how long the job may search on it. */
+export function DevicePanel({ device, values }: { device: Device; values: Values }) {
+  const batches = values.batchSizes.length;
+  const longest = batches * Number(values.budgetSeconds);
+  return (
+    <Panel title={device.name} actions={<OnlineBadge online={device.online} />}>
+      <Stack gap="sm">
+        <Text size="sm">{device.description}</Text>
+        <DeviceFacts facts={device.facts} />
+        <Text size="sm" c="dimmed">
+          {batches} {batches === 1 ? "batch size" : "batch sizes"}, {values.schedulers.length}{" "}
+          {values.schedulers.length === 1 ? "scheduler" : "schedulers"}: at most{" "}
+          {duration(longest)} of search, then verification.
+        </Text>
+      </Stack>
+    </Panel>
+  );
+}

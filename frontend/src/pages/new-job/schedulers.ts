@@ -1,0 +1,6 @@
+/** One line on each scheduler; a name that is not here is shown without. */
+export const SCHEDULER_NOTES: Record<string, string> = {
+  sequential: "One operator after another: the baseline that every other is compared with.",
+  greedy: "Everything that is ready runs side by side, stage by stage. No measuring.",
+  ios: "Dynamic programming over stages, on measured latencies. Finds the best stages, takes longest.",
+};

@@ -1,0 +1,71 @@
+import { describe, expect, it } from "vitest";
+
+import type { Device } from "@/api/types";
+
+import { DEFAULTS, FIELD_OF, invalid, request, startingValues, type Values } from "./values";
+
+const values = (part: Partial<Values>): Values => ({
+  ...DEFAULTS,
+  model: "zoo:squeezenet",
+  device: "cpu",
+  ...part,
+});
+
+const device = (name: string, online: boolean, schedulers: string[]): Device => ({
+  name,
+  kind: "cpu",
+  description: "",
+  fingerprint: "",
+  facts: {},
+  capabilities: { schedulers, zoo: [], formats: [] },
+  worker: "w",
+  last_progress_at: "2026-11-21T12:00:00Z",
+  online,
+});
+
+describe("invalid", () => {
+  it("accepts what can be sent", () => expect(invalid(values({}))).toEqual({}));
+
+  it("leaves ranges to the service, so that there is one rule", () => {
+    expect(invalid(values({ batchSizes: ["0"], budgetSeconds: -1 }))).toEqual({});
+  });
+
+  it("names what is no number or missing", () => {
+    expect(invalid(values({ batchSizes: ["1", "two"] })).batchSizes).toContain("two");
+    expect(invalid(values({ model: "", schedulers: [], seed: "" }))).toEqual({
+      model: "choose a model",
+      schedulers: "choose at least one scheduler",
+      seed: "give a number",
+    });
+  });
+});
+
+describe("request", () => {
+  it("turns text into numbers", () => {
+    const body = request(values({ batchSizes: ["1", "16"], budgetSeconds: "60", name: " a " }));
+    expect(body.batch_sizes).toEqual([1, 16]);
+    expect(body.budget_seconds).toBe(60);
+    expect(body.name).toBe("a");
+  });
+
+  it("has a place in the form for every field's error", () => {
+    const { ios, ...rest } = request(values({}));
+    const paths = [...Object.keys(rest), ...Object.keys(ios).map((key) => `ios.${key}`)];
+    expect(Object.keys(FIELD_OF).sort()).toEqual(paths.sort());
+  });
+});
+
+describe("startingValues", () => {
+  it("prefers a device that is online and schedulers that it offers", () => {
+    const start = startingValues(undefined, [
+      device("cuda:0", false, ["sequential", "opara"]),
+      device("cpu", true, ["sequential", "ios"]),
+    ]);
+    expect(start.device).toBe("cpu");
+    expect(start.schedulers).toEqual(["sequential", "ios"]);
+  });
+
+  it("starts without a device when none has registered", () => {
+    expect(startingValues("zoo:squeezenet", []).device).toBe("");
+  });
+});

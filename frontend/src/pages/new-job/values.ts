@@ -1,0 +1,88 @@
+/** The form's values and the request they make. */
+import type { Device, JobCreate } from "@/api/types";
+
+export interface Values {
+  name: string;
+  model: string;
+  device: string;
+  batchSizes: string[];
+  schedulers: string[];
+  budgetSeconds: number | string;
+  seed: number | string;
+  maxUnitsPerGroup: number | string;
+  maxGroupsPerStage: number | string;
+}
+
+export const DEFAULTS: Values = {
+  name: "",
+  model: "",
+  device: "",
+  batchSizes: ["1"],
+  schedulers: ["sequential", "greedy", "ios"],
+  budgetSeconds: 300,
+  seed: 0,
+  maxUnitsPerGroup: 3,
+  maxGroupsPerStage: 8,
+};
+
+/** Each field of the request, and the field of the form that shows its errors. */
+export const FIELD_OF = {
+  name: "name",
+  model: "model",
+  device: "device",
+  batch_sizes: "batchSizes",
+  schedulers: "schedulers",
+  budget_seconds: "budgetSeconds",
+  seed: "seed",
+  "ios.max_units_per_group": "maxUnitsPerGroup",
+  "ios.max_groups_per_stage": "maxGroupsPerStage",
+} as const satisfies Record<string, keyof Values>;
+
+export const REQUEST_FIELDS = Object.keys(FIELD_OF) as (keyof typeof FIELD_OF)[];
+
+const ADVANCED: readonly (keyof Values)[] = ["seed", "maxUnitsPerGroup", "maxGroupsPerStage"];
+
+export const isAdvanced = (field: string) => (ADVANCED as readonly string[]).includes(field);
+
+/** Only what would not become a request at all; every other rule is the service's. */
+export function invalid(values: Values): Partial<Record<keyof Values, string>> {
+  const errors: Partial<Record<keyof Values, string>> = {};
+  if (values.model === "") errors.model = "choose a model";
+  if (values.device === "") errors.device = "choose a device";
+  const odd = values.batchSizes.filter((text) => !/^\d+$/.test(text));
+  if (odd.length > 0) errors.batchSizes = `not a whole number: ${odd.join(", ")}`;
+  if (values.batchSizes.length === 0) errors.batchSizes = "give at least one batch size";
+  if (values.schedulers.length === 0) errors.schedulers = "choose at least one scheduler";
+  for (const field of ["budgetSeconds", ...ADVANCED] as const) {
+    if (values[field] === "") errors[field] = "give a number";
+  }
+  return errors;
+}
+
+export function request(values: Values): JobCreate {
+  return {
+    name: values.name.trim(),
+    model: values.model,
+    device: values.device,
+    batch_sizes: values.batchSizes.map(Number),
+    schedulers: values.schedulers,
+    budget_seconds: Number(values.budgetSeconds),
+    seed: Number(values.seed),
+    ios: {
+      max_units_per_group: Number(values.maxUnitsPerGroup),
+      max_groups_per_stage: Number(values.maxGroupsPerStage),
+    },
+  };
+}
+
+/** The values to start with: an online device first, and what of the defaults it offers. */
+export function startingValues(model: string | undefined, devices: readonly Device[]): Values {
+  const device = devices.find((each) => each.online) ?? devices[0];
+  const offered = device?.capabilities.schedulers ?? [];
+  return {
+    ...DEFAULTS,
+    model: model ?? "",
+    device: device?.name ?? "",
+    schedulers: DEFAULTS.schedulers.filter((name) => offered.includes(name)),
+  };
+}
