@@ -9,7 +9,7 @@ _PAGE = """<!doctype html>
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
 <style>
-  body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 36rem; margin: 20vh auto; padding: 0 1rem }}
+  body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 36rem; margin: 20vh auto }}
 </style>
 <h1>{title}</h1>
 <p>{text}</p>
@@ -22,6 +22,6 @@ LOGIN_FAILED = _PAGE.format(
 
 NOT_BUILT = _PAGE.format(
     title="Plait is running",
-    text="The dashboard has not been built. Run <code>make up</code>, or <code>npm ci &amp;&amp; npm "
-    "run build</code> in <code>frontend/</code>. The API is at <code>/api/v1</code>.",
+    text="The dashboard has not been built. Run <code>make up</code>, or <code>npm ci &amp;&amp; "
+    "npm run build</code> in <code>frontend/</code>. The API is at <code>/api/v1</code>.",
 )

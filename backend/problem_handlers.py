@@ -32,22 +32,20 @@ def problem_response(problem: Problem, headers: Mapping[str, str] | None = None)
 
 
 def add_problem_handlers(app: FastAPI) -> None:
-    app.add_exception_handler(ProblemError, _problem)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(ClientDisconnect, _disconnected)
+    app.exception_handler(ProblemError)(_problem)
+    app.exception_handler(RequestValidationError)(_invalid)
+    app.exception_handler(HTTPException)(_http)
+    app.exception_handler(ClientDisconnect)(_disconnected)
     for kind in (OperationalError, InterfaceError, PoolTimeoutError):
-        app.add_exception_handler(kind, _no_database)
-    app.add_exception_handler(Exception, _unexpected)
+        app.exception_handler(kind)(_no_database)
+    app.exception_handler(Exception)(_unexpected)
 
 
-async def _problem(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemError)
+async def _problem(_: Request, error: ProblemError) -> Response:
     return problem_response(error.problem, error.headers)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
+async def _invalid(_: Request, error: RequestValidationError) -> Response:
     fields = [
         FieldError(field=_field(entry["loc"]), message=entry["msg"]) for entry in error.errors()
     ]
@@ -65,8 +63,7 @@ def _field(location: tuple[int | str, ...]) -> str:
     return ".".join(map(str, location[1:])) or str(location[0])
 
 
-async def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+async def _http(request: Request, error: HTTPException) -> Response:
     status = HTTPStatus(error.status_code)
     detail = error.detail
     if detail == status.phrase:
@@ -76,7 +73,7 @@ async def _http(request: Request, error: Exception) -> Response:
     )
 
 
-async def _disconnected(_: Request, error: Exception) -> Response:
+async def _disconnected(_: Request, __: ClientDisconnect) -> Response:
     return problem_response(BadRequestError("the client left before the body was whole").problem)
 
 

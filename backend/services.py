@@ -39,8 +39,7 @@ class Services:
 
 def services(request: Request) -> Services:
     """The services of the app that handles ``request``."""
-    held = request.app.state.services
-    assert isinstance(held, Services)
+    held: Services = request.app.state.services
     return held
 
 

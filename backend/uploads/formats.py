@@ -13,6 +13,10 @@ from backend.uploads.archive import ArchiveError, check_archive
 TRUSTED_FORMATS = frozenset({"pt2"})
 SUFFIXES = {".pt2": "pt2"}
 MAX_NAME = 120
+NOT_EXPORTED = (
+    "a zip archive, but not one that torch.export.save wrote (it has no archive_format); export "
+    "the model with torch.export.export and save that"
+)
 
 
 def format_of(filename: str, accepted: Iterable[str]) -> str:
@@ -22,12 +26,9 @@ def format_of(filename: str, accepted: Iterable[str]) -> str:
     claimed = SUFFIXES.get(suffix)
     if claimed is None or claimed not in known:
         names = ", ".join(s for s, f in SUFFIXES.items() if f in known)
+        hint = names or "none yet (has a worker been started?)"
         raise InvalidFieldsError(
-            (
-                "file",
-                f"{filename!r} is of no format that a device reads; known: "
-                f"{names or 'none yet (has a worker been started?)'}",
-            )
+            ("file", f"{filename!r} is of no format that a device reads; known: {hint}")
         )
     return claimed
 
@@ -41,13 +42,7 @@ def check_bytes(path: Path, claimed: str) -> None:
         raise InvalidFieldsError(("file", f"not a usable .{claimed} archive: {error}")) from None
     members = {PurePosixPath(name).parts[-1] for name in names}
     if "archive_format" not in members and "serialized_exported_program.json" not in members:
-        raise InvalidFieldsError(
-            (
-                "file",
-                "a zip archive, but not one that torch.export.save wrote (it has no "
-                "archive_format); export the model with torch.export.export and save that",
-            )
-        )
+        raise InvalidFieldsError(("file", NOT_EXPORTED))
 
 
 def sanitise(filename: str) -> str:

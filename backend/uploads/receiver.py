@@ -57,11 +57,10 @@ async def receive(request: Request, directory: Path, limit: int) -> AsyncIterato
 
     Raises TooLargeError past ``limit`` bytes, and ClientDisconnect if the client leaves.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{uuid4().hex}.part"
     digest, size = hashlib.sha256(), 0
     try:
-        with path.open("xb") as file:
+        with await asyncio.to_thread(_create, path) as file:
             async for block in _blocks(request):
                 size += len(block)
                 if size > limit:
@@ -75,7 +74,7 @@ async def receive(request: Request, directory: Path, limit: int) -> AsyncIterato
             ) from None
         raise
     finally:
-        path.unlink(missing_ok=True)
+        await asyncio.to_thread(path.unlink, missing_ok=True)
 
 
 async def _blocks(request: Request) -> AsyncIterator[bytes]:
@@ -87,6 +86,11 @@ async def _blocks(request: Request) -> AsyncIterator[bytes]:
             pending.clear()
     if pending:
         yield bytes(pending)
+
+
+def _create(path: Path) -> IO[bytes]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("xb")
 
 
 def _write(file: IO[bytes], digest: hashlib._Hash, block: bytes) -> None:

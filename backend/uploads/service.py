@@ -8,7 +8,7 @@ from functools import partial
 from uuid import UUID, uuid4
 
 from backend.db.tables import Upload
-from backend.db.transaction import Transaction
+from backend.db.transaction import Action, Transaction
 from backend.problems import ConflictError, NotFoundError
 from backend.storage import Storage
 from backend.uploads.receiver import Received
@@ -65,5 +65,5 @@ class UploadService:
         await self._uploads.delete(upload)
         self._transaction.after_commit(self._deletion(upload.storage_key))
 
-    def _deletion(self, key: str) -> partial[asyncio.Future[None]]:
-        return partial(asyncio.to_thread, self._storage.delete, key)  # type: ignore[arg-type]
+    def _deletion(self, key: str) -> Action:
+        return partial(asyncio.to_thread, self._storage.delete, key)

@@ -1,0 +1,15 @@
+"""``python -m backend``: the API, configured by the environment."""
+
+from __future__ import annotations
+
+from backend.server import create_server
+from backend.settings import get_settings
+
+
+def main() -> None:
+    """Serve until SIGINT or SIGTERM."""
+    create_server(get_settings()).run()
+
+
+if __name__ == "__main__":
+    main()

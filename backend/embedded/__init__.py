@@ -1,0 +1,12 @@
+"""PostgreSQL and Valkey on one machine, from wheels: what ``plait up`` and the tests run on.
+
+Both keep their data under one home directory, listen on Unix sockets only, outlive the process
+that started them, and survive being killed. Starting one that runs returns the running one.
+"""
+
+from __future__ import annotations
+
+from backend.embedded.postgres import EmbeddedPostgres, start_postgres
+from backend.embedded.valkey import EmbeddedValkey, start_valkey
+
+__all__ = ["EmbeddedPostgres", "EmbeddedValkey", "start_postgres", "start_valkey"]
