@@ -49,6 +49,11 @@ describe("gather", () => {
     expect(gather(twice, [log(2), log(3)]).log.map((line) => line.seq)).toEqual([1, 2, 3]);
   });
 
+  it("has a line for each change of state", () => {
+    const live = gather(NOTHING_YET, [state(1, "importing"), state(2, "importing", 2)]);
+    expect(live.log.map((line) => line.message)).toEqual(["importing", "importing, attempt 2"]);
+  });
+
   it("keeps the newest search of each scheduler", () => {
     const live = gather(NOTHING_YET, [
       search(1, "ios", 10),
@@ -91,6 +96,13 @@ describe("applyToJob", () => {
     const next = applyToJob(job, [progress(3, 7), state(4, "queued", 0)]);
     expect(next.progress.step).toBe(0);
     expect(next.progress.stage).toBe("queued");
+  });
+
+  it("stops the clock when the job ends, and starts it anew for a retry", () => {
+    const ended = applyToJob({ ...job, started_at: "2026-11-21T11:59:00Z" }, [state(3, "failed")]);
+    expect(ended.finished_at).toBe("2026-11-21T12:00:00Z");
+    const again = applyToJob(ended, [state(4, "queued", 0)]);
+    expect([again.started_at, again.finished_at]).toEqual([null, null]);
   });
 });
 

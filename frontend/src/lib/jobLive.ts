@@ -45,6 +45,9 @@ export function gather(live: JobLive, events: readonly JobEvent[]): JobLive {
     if (event.type === "log") {
       const data = event.data as unknown as LogData;
       lines.push({ ...data, seq: event.seq, at: event.created_at });
+    } else if (event.type === "state") {
+      const data = event.data as unknown as StateData;
+      lines.push({ ...stateLine(data), seq: event.seq, at: event.created_at });
     } else if (event.type === "search") {
       const data = event.data as unknown as SearchData;
       searches[searchKey(data.batch_size, data.scheduler)] = data;
@@ -57,21 +60,33 @@ export function gather(live: JobLive, events: readonly JobEvent[]): JobLive {
   };
 }
 
+/** A change of state in the log, so that a second attempt can be told from the first. */
+function stateLine({ state, attempt, problem }: StateData): LogData {
+  const level = state === "failed" ? "error" : "info";
+  const during = attempt > 1 ? `, attempt ${attempt}` : "";
+  return { level, message: `${state}${during}${problem ? `: ${problem.detail}` : ""}` };
+}
+
 /** The job as its events make it. Events that the job already reflects change nothing. */
 export function applyToJob(job: Job, events: readonly JobEvent[]): Job {
   let next = job;
   for (const event of newerThan(events, job.event_seq)) {
     next = { ...next, event_seq: event.seq };
     if (event.type === "state") {
-      const data = event.data as unknown as StateData;
-      next = { ...next, state: data.state, attempt: data.attempt, problem: data.problem };
-      // Only a queued job starts anew; a later state keeps the steps it has got to.
-      if (data.state === "queued") next = { ...next, progress: { ...NOTHING_DONE } };
+      next = enterState(next, event.data as unknown as StateData, event.created_at);
     } else if (event.type === "progress") {
       next = { ...next, progress: event.data as unknown as JobProgress };
     }
   }
   return next;
+}
+
+function enterState(job: Job, { state, attempt, problem }: StateData, at: string): Job {
+  const next = { ...job, state, attempt, problem };
+  if (state === "queued") {
+    return { ...next, started_at: null, finished_at: null, summary: null, progress: NOTHING_DONE };
+  }
+  return { ...next, finished_at: isFinished(state) ? at : null };
 }
 
 const NOTHING_DONE: JobProgress = {

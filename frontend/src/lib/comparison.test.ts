@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+
+import type { BatchSummary, Result } from "@/api/types";
+
+import { beatsBaseline, compare } from "./comparison";
+
+const result = (scheduler: string, batch_size: number, latency_ms: number): Result => ({
+  id: `${scheduler}-${batch_size}`,
+  batch_size,
+  scheduler,
+  latency_ms,
+  low_ms: latency_ms * 0.99,
+  high_ms: latency_ms * 1.01,
+  samples: 50,
+  simulated: false,
+  verified: true,
+  max_abs_error: 0,
+  winner: false,
+  search: {},
+  created_at: "2026-11-21T12:00:00Z",
+});
+
+describe("compare", () => {
+  it("orders batches by size and schedulers by latency", () => {
+    const [first, second] = compare([
+      result("sequential", 16, 40),
+      result("greedy", 1, 12),
+      result("sequential", 1, 10),
+      result("ios", 1, 8),
+    ]);
+    expect(first?.batchSize).toBe(1);
+    expect(first?.rows.map((row) => row.result.scheduler)).toEqual(["ios", "sequential", "greedy"]);
+    expect(first?.rows.map((row) => row.ratio)).toEqual([1.25, 1, 10 / 12]);
+    expect(second?.batchSize).toBe(16);
+  });
+
+  it("has no ratio before the baseline is there", () => {
+    expect(compare([result("ios", 1, 8)])[0]?.rows[0]?.ratio).toBeNull();
+  });
+});
+
+describe("beatsBaseline", () => {
+  const summary = (winner: string, speedup: number): BatchSummary => ({
+    batch_size: 1,
+    winner,
+    latency_ms: 8,
+    baseline_ms: 8 * speedup,
+    speedup,
+    simulated: false,
+  });
+  it("is honest about a tie", () => {
+    expect(beatsBaseline(summary("ios", 1.08))).toBe(true);
+    expect(beatsBaseline(summary("ios", 1))).toBe(false);
+    expect(beatsBaseline(summary("sequential", 1))).toBe(false);
+  });
+});

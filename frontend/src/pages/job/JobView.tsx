@@ -1,0 +1,41 @@
+import { Grid, Stack } from "@mantine/core";
+
+import type { Job } from "@/api/types";
+
+import { DownloadsPanel } from "./DownloadsPanel";
+import { Figures } from "./Figures";
+import { JobHeader } from "./JobHeader";
+import { LogPanel } from "./LogPanel";
+import { ProblemNotice } from "./ProblemNotice";
+import { ProgressPanel } from "./ProgressPanel";
+import { ResultsPanel } from "./ResultsPanel";
+import { SpecPanel } from "./SpecPanel";
+import { SummaryPanel } from "./SummaryPanel";
+import { useJobLive } from "./useJobLive";
+
+export function JobView({ job }: { job: Job }) {
+  const { live, status } = useJobLive(job);
+  return (
+    <Stack gap="md">
+      <JobHeader job={job} status={status} />
+      {job.problem && <ProblemNotice problem={job.problem} />}
+      <ProgressPanel job={job} />
+      <Grid gap="md">
+        <Grid.Col span={{ base: 12, lg: 8.5 }}>
+          <Stack gap="md">
+            <SummaryPanel job={job} />
+            <ResultsPanel job={job} />
+          </Stack>
+        </Grid.Col>
+        <Grid.Col span={{ base: 12, lg: 3.5 }}>
+          <Stack gap="md">
+            <DownloadsPanel job={job} />
+            <SpecPanel job={job} />
+          </Stack>
+        </Grid.Col>
+      </Grid>
+      <Figures job={job} searches={live.searches} />
+      <LogPanel lines={live.log} />
+    </Stack>
+  );
+}

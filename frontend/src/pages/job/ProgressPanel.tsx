@@ -1,0 +1,72 @@
+import { Paper, Progress } from "@mantine/core";
+
+import type { Job, JobState } from "@/api/types";
+import { duration } from "@/lib/format";
+import { stepFraction } from "@/lib/jobFacts";
+import { isFinished } from "@/lib/jobStates";
+
+import classes from "./ProgressPanel.module.css";
+
+const STAGES: readonly string[] = ["queued", "importing", "tuning", "verifying"];
+
+const ENDINGS: Partial<Record<JobState, string>> = {
+  succeeded: "Every schedule shown was measured, and verified against the original model.",
+  failed: "The job has stopped. What it measured is kept, so a retry does not measure it again.",
+  cancelled: "The job was cancelled. What it measured is kept, so a retry does not measure it again.",
+};
+
+/** Which stage and step the job is at, and how long this step should still take. */
+export function ProgressPanel({ job }: { job: Job }) {
+  const { stage, step, steps, message, eta_seconds: eta } = job.progress;
+  const finished = isFinished(job.state);
+  const fraction = job.state === "succeeded" ? 1 : (stepFraction(job) ?? 0);
+  return (
+    <Paper p={0} className={classes.panel} data-testid="job-progress" data-stage={stage}>
+      <Stages job={job} />
+      <div>
+        <div className={classes.words}>
+          <span className={classes.message} title={message}>
+            {ENDINGS[job.state] ?? (message || waitingWords(job))}
+          </span>
+          {!finished && (
+            <span className={classes.left}>
+              {steps > 0 && `${step} / ${steps}`}
+              {eta !== null && eta !== undefined && ` · about ${duration(eta)} left`}
+            </span>
+          )}
+        </div>
+        <Progress
+          value={fraction * 100}
+          size="sm"
+          color={job.state === "failed" ? "red" : job.state === "cancelled" ? "gray" : "weave"}
+          aria-label="Progress of this step"
+        />
+      </div>
+    </Paper>
+  );
+}
+
+function waitingWords(job: Job): string {
+  return job.state === "queued" ? `Waiting for a worker on ${job.spec.device}` : "Starting";
+}
+
+function Stages({ job }: { job: Job }) {
+  const done = job.state === "succeeded";
+  // Where a job that has ended stopped, its last progress tells.
+  const at = STAGES.indexOf(STAGES.includes(job.state) ? job.state : job.progress.stage);
+  return (
+    <ol className={classes.stages} aria-label="Stages">
+      {STAGES.map((stage, index) => (
+        <li
+          key={stage}
+          className={classes.stage}
+          data-reached={done || index < at || undefined}
+          data-current={(!isFinished(job.state) && index === at) || undefined}
+          aria-current={!done && index === at ? "step" : undefined}
+        >
+          {stage}
+        </li>
+      ))}
+    </ol>
+  );
+}

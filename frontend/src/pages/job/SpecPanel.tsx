@@ -1,0 +1,32 @@
+import { Code } from "@mantine/core";
+
+import type { Job } from "@/api/types";
+import { Facts } from "@/components/Facts";
+import { Panel } from "@/components/Panel";
+import { duration, schedulerName } from "@/lib/format";
+
+/** What was asked for. */
+export function SpecPanel({ job }: { job: Job }) {
+  const { spec } = job;
+  return (
+    <Panel title="Specification">
+      <Facts
+        facts={[
+          ["Model", job.model_name],
+          ["Device", spec.device],
+          ["Batch sizes", spec.batch_sizes.join(", ")],
+          ["Schedulers", spec.schedulers.map(schedulerName).join(", ")],
+          ["Budget", `${duration(spec.budget_seconds)} for each batch size`],
+          [
+            "IOS pruning",
+            spec.schedulers.includes("ios")
+              ? `r = ${spec.ios.max_units_per_group}, s = ${spec.ios.max_groups_per_stage}`
+              : null,
+          ],
+          ["Seed", spec.seed],
+          ["Job", <Code key="id">{job.id}</Code>],
+        ]}
+      />
+    </Panel>
+  );
+}
