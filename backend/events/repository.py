@@ -10,7 +10,6 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from backend.db.tables import Job, JobEvent
-from backend.jobs.schemas import EventType
 from backend.jobs.states import JobState
 
 
@@ -41,12 +40,3 @@ class EventRepository:
         query = select(Job.state, Job.event_seq).where(Job.id == job_id)
         row = (await self._session.execute(query)).one_or_none()
         return JobEnd(JobState(row.state), row.event_seq) if row else None
-
-    async def of_type(self, job_id: UUID, kind: EventType, after: int) -> Sequence[JobEvent]:
-        """Every event of one type after ``after``, in order."""
-        query = (
-            select(JobEvent)
-            .where(JobEvent.job_id == job_id, JobEvent.type == kind, JobEvent.seq > after)
-            .order_by(JobEvent.seq)
-        )
-        return (await self._session.scalars(query)).all()

@@ -1,17 +1,34 @@
-"""Reading what a figure shows."""
+"""From a job's rows to the JSON of a figure."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 from uuid import UUID
 
+import orjson
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from backend.figures.repository import FigureRepository
 from backend.figures.schemas import FigureKind, Theme
+from backend.jobs.schemas import RoundEvent, SearchEvent
+from backend.results.repository import ResultRepository
+from backend.results.schemas import ResultRead
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+Build = Callable[[], "Figure"]
+
+# Plotly is imported by whoever asks for the first figure: the API starts without it.
+# ruff: noqa: PLC0415
 
 
 class FigureService:
     def __init__(self, session: AsyncSession) -> None:
-        self._session = session
+        self._rows = FigureRepository(session)
+        self._results = ResultRepository(session)
 
     async def render(
         self,
@@ -21,4 +38,100 @@ class FigureService:
         scheduler: str | None,
         theme: Theme,
     ) -> bytes:
-        raise NotImplementedError
+        """The figure as JSON. Rows are read here; Plotly works in a thread."""
+        prepare = {
+            FigureKind.LATENCY: self._latency,
+            FigureKind.SEARCH: self._search,
+            FigureKind.ROUNDS: self._rounds,
+            FigureKind.TIMELINE: self._timeline,
+        }[kind]
+        build = await prepare(job_id, batch_size, scheduler, theme)
+        return await asyncio.to_thread(_to_json, build)
+
+    async def _latency(
+        self, job_id: UUID, batch_size: int | None, scheduler: str | None, theme: Theme
+    ) -> Build:
+        rows = await self._results.of_job(job_id, batch_size, scheduler)
+        results = [ResultRead.model_validate(row) for row in rows]
+        order = await self._rows.schedulers(job_id)
+
+        def build() -> Figure:
+            from backend.figures.latency import latency
+
+            return latency(results, order, theme)
+
+        return build
+
+    async def _search(
+        self, job_id: UUID, batch_size: int | None, scheduler: str | None, theme: Theme
+    ) -> Build:
+        """Of the batch size that is being searched, unless one is named."""
+        rows = await self._rows.search_events(job_id)
+        events = [SearchEvent.model_validate(row.data) for row in rows]
+        if batch_size is None and events:
+            batch_size = events[-1].batch_size
+        chosen = [
+            event
+            for event in events
+            if event.batch_size == batch_size and scheduler in (None, event.scheduler)
+        ]
+        simulated = await self._rows.simulates(job_id)
+
+        def build() -> Figure:
+            from backend.figures.search import search
+
+            return search(chosen, simulated, theme)
+
+        return build
+
+    async def _rounds(
+        self, job_id: UUID, batch_size: int | None, scheduler: str | None, theme: Theme
+    ) -> Build:
+        rows = await self._rows.rounds(job_id, batch_size, scheduler)
+        history = [
+            RoundEvent(
+                scheduler=row.scheduler,
+                batch_size=row.batch_size,
+                number=row.number,
+                degree_of_parallelism=row.degree_of_parallelism,
+                candidates=row.candidates,
+                timeout_seconds=row.timeout_s,
+                failures=row.failures,
+                timeouts=row.timeouts,
+                outliers=row.outliers,
+                remeasured=row.remeasured,
+                mean_deviation=row.mean_deviation,
+                duration_seconds=row.duration_s,
+            )
+            for row in rows
+        ]
+
+        def build() -> Figure:
+            from backend.figures.rounds import rounds
+
+            return rounds(history, theme)
+
+        return build
+
+    async def _timeline(
+        self, job_id: UUID, batch_size: int | None, scheduler: str | None, theme: Theme
+    ) -> Build:
+        """Of the winner, or else of the fastest, of the smallest batch size, unless named."""
+        results = await self._results.of_job(job_id, batch_size, scheduler)
+        first = [result for result in results if result.batch_size == results[0].batch_size]
+        shown = next((result for result in first if result.winner), first[0] if first else None)
+        row = await self._rows.timeline(shown.id) if shown else None
+        spans = row.spans if row else []
+        caption = f"{shown.scheduler}, batch {shown.batch_size}" if shown else ""
+        simulated = shown.simulated if shown else False
+
+        def build() -> Figure:
+            from backend.figures.timeline import UnitSpan, timeline
+
+            return timeline([UnitSpan(**span) for span in spans], caption, simulated, theme)
+
+        return build
+
+
+def _to_json(build: Build) -> bytes:
+    return orjson.dumps(build().to_plotly_json())
