@@ -55,14 +55,14 @@ class Reduce35(nn.Module):
     def __init__(self, inputs: int) -> None:
         super().__init__()
         self.three = Convolution(inputs, 384, 3, stride=2)
-        self.double = nn.Sequential(
+        self.deep = nn.Sequential(
             Convolution(inputs, 64, 1),
             Convolution(64, 96, 3, padding=1),
             Convolution(96, 96, 3, stride=2),
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([self.three(x), self.double(x), max_pool2d(x, 3, stride=2)], dim=1)
+        return torch.cat([self.three(x), self.deep(x), max_pool2d(x, 3, stride=2)], dim=1)
 
 
 class Grid17(nn.Module):
@@ -77,7 +77,7 @@ class Grid17(nn.Module):
             Convolution(width, width, row[0], padding=row[1]),
             Convolution(width, 192, column[0], padding=column[1]),
         )
-        self.double = nn.Sequential(
+        self.deep = nn.Sequential(
             Convolution(inputs, width, 1),
             Convolution(width, width, column[0], padding=column[1]),
             Convolution(width, width, row[0], padding=row[1]),
@@ -88,7 +88,7 @@ class Grid17(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         pooled = self.pool(avg_pool2d(x, 3, stride=1, padding=1))
-        return torch.cat([self.one(x), self.seven(x), self.double(x), pooled], dim=1)
+        return torch.cat([self.one(x), self.seven(x), self.deep(x), pooled], dim=1)
 
 
 class Reduce17(nn.Module):
@@ -117,21 +117,19 @@ class Grid8(nn.Module):
         self.three = Convolution(inputs, 384, 1)
         self.three_row = Convolution(384, 384, (1, 3), padding=(0, 1))
         self.three_column = Convolution(384, 384, (3, 1), padding=(1, 0))
-        self.double = nn.Sequential(
-            Convolution(inputs, 448, 1), Convolution(448, 384, 3, padding=1)
-        )
-        self.double_row = Convolution(384, 384, (1, 3), padding=(0, 1))
-        self.double_column = Convolution(384, 384, (3, 1), padding=(1, 0))
+        self.deep = nn.Sequential(Convolution(inputs, 448, 1), Convolution(448, 384, 3, padding=1))
+        self.deep_row = Convolution(384, 384, (1, 3), padding=(0, 1))
+        self.deep_column = Convolution(384, 384, (3, 1), padding=(1, 0))
         self.pool = Convolution(inputs, 192, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        three, double = self.three(x), self.double(x)
+        three, deep = self.three(x), self.deep(x)
         branches = [
             self.one(x),
             self.three_row(three),
             self.three_column(three),
-            self.double_row(double),
-            self.double_column(double),
+            self.deep_row(deep),
+            self.deep_column(deep),
             self.pool(avg_pool2d(x, 3, stride=1, padding=1)),
         ]
         return torch.cat(branches, dim=1)
