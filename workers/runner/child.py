@@ -28,13 +28,13 @@ from backend.jobs.schemas import JobProblem, JobSpec
 from backend.settings import Settings, get_settings
 from backend.storage import Storage
 from workers.devices import open_device
-from workers.devices.base import DeviceError
 from workers.graph.importers.sandbox import SandboxLimits
-from workers.graph.importers.source import ImportFailure, ModelFile, ModelSource, ZooModel
+from workers.graph.importers.source import ModelFile, ModelSource, ZooModel
 from workers.runner.pipeline import run_job
+from workers.runner.problems import job_problem
 from workers.runner.profile_store import DatabaseIndex
 from workers.runner.store import Claim, JobStore, LeaseLostError, redis_announcer
-from workers.schedulers.base import SchedulerError
+from workers.runner.workplace import Workplace
 
 TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h: the service was unreachable, the job may be fine
 _PR_SET_PDEATHSIG = 1
@@ -92,22 +92,16 @@ def _attempt(
             directory = Path(workdir)
             source = _source(claim, spec, sessions, storage, directory)
             index = DatabaseIndex(sessions, claim.job_id)
-            run_job(spec, claim.model_name, source, device, index, store, directory, limits)
-    except ImportFailure as failure:
-        return JobProblem(kind=failure.kind, detail=failure.detail, operator=failure.operator)
-    except SchedulerError as error:
-        return JobProblem(kind="scheduler", detail=str(error))
-    except DeviceError as error:
-        return JobProblem(kind="device", detail=str(error))
-    except MemoryError:
-        gib = settings.job_memory_bytes / 2**30
-        detail = f"the job needed more than the {gib:.0f} GiB that PLAIT_JOB_MEMORY_BYTES allows"
-        return JobProblem(kind="out_of_memory", detail=detail)
+            place = Workplace(device, index, store, directory, limits)
+            run_job(spec, claim.model_name, source, place)
     except (LeaseLostError, OperationalError):
         raise
     except Exception as error:
-        traceback.print_exc()
-        return JobProblem(kind="internal", detail=f"{type(error).__name__}: {error}")
+        problem = job_problem(error)
+        if problem is None:
+            traceback.print_exc()
+            problem = JobProblem(kind="internal", detail=f"{type(error).__name__}: {error}")
+        return problem
     return None
 
 

@@ -4,72 +4,21 @@ serves a worker's child process and ``plait schedule``."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from backend.jobs.schemas import JobSpec
-from workers.devices.base import Device
 from workers.graph.blocks import blocks
-from workers.graph.graph import Graph
 from workers.graph.importers import import_model
-from workers.graph.importers.sandbox import SandboxLimits
 from workers.graph.importers.source import ModelSource
 from workers.graph.passes import optimise
 from workers.graph.serialize import graph_hash
 from workers.measure.oracle import MeasuringOracle
-from workers.measure.profile_index import ProfileIndex
 from workers.runner.delivery import deliver
-from workers.runner.recorder import Recorder
 from workers.runner.reporting import Reporter, SearchReporter
+from workers.runner.workplace import BASELINE, Candidate, Prepared, Workplace
 from workers.schedulers import create
 from workers.schedulers.base import SearchResult
 from workers.schedules.lower import lower
-from workers.schedules.plan import Plan
 from workers.schedules.schedule import ScheduleKey
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-BASELINE = "sequential"
-
-
-@dataclass(frozen=True, slots=True)
-class Workplace:
-    """What a job works with: where to compute, what is known already, and where to report."""
-
-    device: Device
-    index: ProfileIndex
-    recorder: Recorder
-    workdir: Path
-    limits: SandboxLimits
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """An imported, optimised model at one batch size."""
-
-    graph: Graph
-    weights: Mapping[str, Tensor]
-    key: ScheduleKey
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A scheduler's finding, lowered to a Plan."""
-
-    scheduler: str
-    found: SearchResult
-    plan: Plan
-    seconds: float
-
-    @property
-    def search(self) -> dict[str, Any]:
-        """What finding it took, for the result's row."""
-        facts = asdict(self.found)
-        del facts["schedule"]
-        return {**facts, "seconds": self.seconds}
 
 
 def run_job(spec: JobSpec, model_name: str, source: ModelSource, place: Workplace) -> None:

@@ -225,10 +225,10 @@ def claim_next(
         ).one_or_none()
         if job is None:
             return None
+        now = session.scalars(select(func.now())).one()  # one clock for every lease
         job.attempt += 1
         job.fence += 1
         job.worker = worker
-        now = session.scalars(select(func.now())).one()  # one clock for every lease
         job.lease_expires_at = now + timedelta(seconds=lease)
         job.started_at = job.started_at or now
         event = change(job, JobAction.CLAIM)

@@ -1,0 +1,111 @@
+"""The whole stack as ``plait up`` starts it: real servers, API, Celery worker and beat."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+UP_SECONDS = 90
+
+
+def plait(*arguments: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "backend.cli.main", *arguments]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=240
+    )
+
+
+@dataclass
+class Stack:
+    """A running ``plait up`` and how to talk to it."""
+
+    process: subprocess.Popen[str]
+    environment: dict[str, str]
+    url: str
+    token: str
+    database_url: str
+
+    def plait(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return plait(*arguments, environment=self.environment)
+
+    def client(self) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        return httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=30)
+
+    def login_link(self) -> str:
+        said = self.plait("login").stdout
+        return next(word for word in said.split() if word.startswith("http"))
+
+    def wait_for(self, job: str, *states: str, seconds: float = 180) -> dict[str, Any]:
+        deadline = time.monotonic() + seconds
+        with self.client() as client:
+            while True:
+                found: dict[str, Any] = client.get(f"/jobs/{job}").json()
+                if found["state"] in states:
+                    return found
+                assert time.monotonic() < deadline, found
+                assert found["state"] not in {"succeeded", "failed", "cancelled"}, found
+                time.sleep(0.1)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def start(home: Path, *options: str) -> tuple[subprocess.Popen[str], dict[str, str]]:
+    environment = {
+        **{k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "REDIS_URL"}},
+        "PLAIT_HOME": str(home),
+        "PLAIT_PORT": str(free_port()),
+        "PLAIT_LEASE_SECONDS": "3",
+        "PLAIT_HEARTBEAT_SECONDS": "0.5",
+        "PLAIT_SWEEP_SECONDS": "1",
+    }
+    command = [sys.executable, "-m", "backend.cli.main", "up", *options]
+    with (home / "up.log").open("w") as log:
+        process = subprocess.Popen(
+            command, env=environment, stdout=log, stderr=subprocess.STDOUT, text=True
+        )
+    return process, environment
+
+
+def wait_until_up(process: subprocess.Popen[str], home: Path) -> dict[str, Any]:
+    deadline = time.monotonic() + UP_SECONDS
+    while not (home / "run.json").exists():
+        assert process.poll() is None, (home / "up.log").read_text()
+        assert time.monotonic() < deadline, (home / "up.log").read_text()
+        time.sleep(0.1)
+    found: dict[str, Any] = json.loads((home / "run.json").read_text())
+    return found
+
+
+def stop(process: subprocess.Popen[str]) -> int:
+    process.send_signal(signal.SIGINT)
+    return process.wait(timeout=60)
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    home = tmp_path_factory.mktemp("plait-home")
+    process, environment = start(home, "--no-sample")
+    try:
+        run = wait_until_up(process, home)
+        token = (home / "cli-token").read_text().strip()
+        yield Stack(process, environment, run["url"], token, run["database_url"])
+        assert stop(process) == 0, (home / "up.log").read_text()
+    finally:
+        process.kill()
