@@ -20,9 +20,9 @@ from backend.cli.client import Client
 WARNINGS = {"warning": "yellow", "error": "red"}
 
 
-def watch_job(client: Client, job: str, console: Console) -> dict[str, Any]:
-    """Show the job's events until it is finished; returns the finished job."""
-    with Progress(
+def progress_bar(console: Console, disable: bool = False) -> Progress:
+    """A job's bar: what it does, how far it is, since when."""
+    return Progress(
         SpinnerColumn(),
         TextColumn("[bold]{task.description}"),
         BarColumn(bar_width=30),
@@ -31,7 +31,13 @@ def watch_job(client: Client, job: str, console: Console) -> dict[str, Any]:
         TimeElapsedColumn(),
         console=console,
         transient=True,
-    ) as progress:
+        disable=disable,
+    )
+
+
+def watch_job(client: Client, job: str, console: Console) -> dict[str, Any]:
+    """Show the job's events until it is finished; returns the finished job."""
+    with progress_bar(console) as progress:
         bar = progress.add_task("queued", total=None, message="")
         for event in client.events(job):
             data = event["data"]

@@ -1,0 +1,201 @@
+"""``plait schedule``: a job's whole run in this process, without any server."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.progress import Progress, TaskID
+
+from backend.cli.exits import ExitCode
+from backend.cli.jobs import (
+    ALL_SCHEDULERS,
+    Batch,
+    Budget,
+    Device,
+    GroupUnits,
+    Model,
+    SchedulerNames,
+    StageGroups,
+)
+from backend.cli.output import Json, console, fail, handles_errors, print_json
+from backend.cli.watching import WARNINGS, batch_verdict, progress_bar, results_table
+from backend.jobs.schemas import (
+    BatchSummary,
+    JobProgress,
+    JobSpec,
+    LogEvent,
+    RoundEvent,
+    SearchEvent,
+)
+from backend.settings import get_settings
+
+if TYPE_CHECKING:
+    from workers.graph.importers.source import ModelSource
+
+    from workers.runner.outcome import ScheduleOutcome
+
+
+@dataclass
+class TerminalRecorder:
+    """A Recorder that shows a progress bar and keeps the results."""
+
+    bar: Progress
+    output: Path | None
+    task: TaskID = field(init=False)
+    results: list[dict[str, Any]] = field(default_factory=list)
+    artifacts: list[str] = field(default_factory=list)
+    summary: list[BatchSummary] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.task = self.bar.add_task("starting", total=None, message="")
+
+    def enter_tuning(self) -> None:
+        self.bar.update(self.task, description="tuning", message="")
+
+    def enter_verifying(self) -> None:
+        self.bar.update(self.task, description="verifying", message="")
+
+    def progress(self, progress: JobProgress) -> None:
+        self.bar.update(
+            self.task,
+            description=progress.stage,
+            completed=progress.step,
+            total=progress.steps or None,
+            message=progress.message,
+        )
+
+    def search(self, event: SearchEvent) -> None:
+        """The progress bar shows as much as a terminal can."""
+
+    def round(self, event: RoundEvent) -> None:
+        """Rounds are for the dashboard's history."""
+
+    def log(self, event: LogEvent) -> None:
+        self.bar.console.print(
+            f"  {event.message}", style=WARNINGS.get(event.level, "dim"), markup=False
+        )
+
+    def result(self, outcome: ScheduleOutcome) -> None:
+        measured = outcome.measurement
+        self.results.append(
+            {
+                "batch_size": outcome.batch_size,
+                "scheduler": outcome.scheduler,
+                "latency_ms": measured.latency_ms,
+                "low_ms": measured.low_ms,
+                "high_ms": measured.high_ms,
+                "samples": measured.samples,
+                "simulated": measured.simulated,
+                "verified": outcome.verified,
+                "max_abs_error": outcome.max_abs_error,
+                "winner": outcome.winner,
+                "search": dict(outcome.search),
+            }
+        )
+
+    def artifact(self, batch_size: int, path: Path) -> None:
+        if self.output is not None:
+            self.output.mkdir(parents=True, exist_ok=True)
+            self.artifacts.append(str(shutil.copy(path, self.output)))
+
+    def succeed(self, summary: list[BatchSummary]) -> None:
+        self.summary = summary
+
+
+@handles_errors
+def schedule(
+    model: Model,
+    device: Device = "cpu",
+    batch: Batch = [1],  # noqa: B006  # Typer copies its defaults
+    scheduler: SchedulerNames = ALL_SCHEDULERS,
+    budget: Budget = 300,
+    r: GroupUnits = 3,
+    s: StageGroups = 8,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Directory for the artifacts.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find, verify and measure schedules here and now, without any server."""
+    zoo = model.startswith("zoo:")
+    try:
+        spec = JobSpec(
+            model=model if zoo else "zoo:file",  # a file needs no upload here
+            device=device,
+            batch_sizes=batch,
+            schedulers=scheduler,
+            budget_seconds=budget,
+            ios={"max_units_per_group": r, "max_groups_per_stage": s},
+        )
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise fail("\n".join(lines), ExitCode.USAGE) from error
+    if not zoo and not Path(model).is_file():
+        raise fail(f"no such file: {model} (for a built-in model, write zoo:NAME)", ExitCode.USAGE)
+    with progress_bar(console, disable=as_json) as bar:
+        recorder = TerminalRecorder(bar, output)
+        problem = _run(spec, model, recorder)
+    if problem is not None:
+        raise fail(problem, ExitCode.JOB_FAILED)
+    if as_json:
+        summary = [entry.model_dump() for entry in recorder.summary]
+        artifacts = recorder.artifacts
+        print_json({"summary": summary, "results": recorder.results, "artifacts": artifacts})
+        return
+    console.print(results_table(recorder.results))
+    for entry in recorder.summary:
+        console.print(batch_verdict(entry.model_dump()), highlight=False)
+    for path in recorder.artifacts:
+        console.print(f"wrote {path}", highlight=False)
+
+
+def _run(spec: JobSpec, model: str, recorder: TerminalRecorder) -> str | None:
+    """Run the job; why it failed, if it did."""
+    from workers.graph.importers.sandbox import SandboxLimits  # noqa: PLC0415
+    from workers.measure.profile_index import FileIndex  # noqa: PLC0415
+
+    from workers.devices import open_device  # noqa: PLC0415  # torch loads only for this command
+    from workers.runner.pipeline import run_job  # noqa: PLC0415
+    from workers.runner.problems import job_problem  # noqa: PLC0415
+    from workers.runner.workplace import Workplace  # noqa: PLC0415
+
+    settings = get_settings()
+    limits = SandboxLimits(
+        memory_bytes=settings.import_memory_bytes,
+        seconds=settings.import_seconds,
+        hidden=(settings.home,),
+    )
+    settings.home.mkdir(parents=True, exist_ok=True)
+    index = FileIndex(settings.home / "profile-index.jsonl")
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="plait-job-") as workdir,
+            open_device(spec.device) as device,
+        ):
+            directory = Path(workdir)
+            name, source = _source(model, directory)
+            run_job(spec, name, source, Workplace(device, index, recorder, directory, limits))
+    except Exception as error:
+        problem = job_problem(error)
+        if problem is None:
+            raise
+        return problem.detail
+    return None
+
+
+def _source(model: str, workdir: Path) -> tuple[str, ModelSource]:
+    from workers.graph.importers.source import ModelFile, ZooModel  # noqa: PLC0415
+
+    if model.startswith("zoo:"):
+        name = model.removeprefix("zoo:")
+        return name, ZooModel(name)
+    path = Path(model)
+    copy = workdir / f"model{path.suffix}"  # the sandbox sees this directory only
+    shutil.copyfile(path, copy)
+    return path.name, ModelFile(copy, path.suffix.removeprefix("."))
