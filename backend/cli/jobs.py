@@ -87,7 +87,7 @@ def submit(
     elif as_json:
         print_json(job)
     else:
-        console.print(f"job {job['id']} queued; follow it with: plait watch {job['id']}")
+        console.print(f"job {job['id']} queued", soft_wrap=True)
 
 
 def _follow(client: Client, job: str, as_json: bool) -> dict[str, Any]:

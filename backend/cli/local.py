@@ -13,6 +13,10 @@ RUN_FILE = "run.json"
 CLI_TOKEN_FILE = "cli-token"  # noqa: S105  # a file's name
 
 
+class NotRunningError(RuntimeError):
+    """There is no service here and nothing says where else it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunningStack:
     """What ``plait up`` leaves in ``PLAIT_HOME/run.json`` while it serves."""
@@ -53,7 +57,7 @@ def database_settings(settings: Settings) -> Settings:
         return settings
     stack = running_stack(settings.home)
     if stack is None:
-        raise LookupError(
+        raise NotRunningError(
             f"no database: set DATABASE_URL, or start Plait with `plait up` (PLAIT_HOME is "
             f"{settings.home})"
         )

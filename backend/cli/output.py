@@ -13,6 +13,7 @@ from rich.console import Console
 
 from backend.cli.client import RefusedError, UnreachableError
 from backend.cli.exits import ExitCode
+from backend.cli.local import NotRunningError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -42,12 +43,10 @@ def handles_errors(command: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except UnreachableError as error:
+        except (UnreachableError, NotRunningError) as error:
             raise fail(str(error), ExitCode.UNREACHABLE) from error
         except RefusedError as error:
             raise fail(str(error), ExitCode.REFUSED) from error
-        except LookupError as error:
-            raise fail(str(error.args[0]), ExitCode.UNREACHABLE) from error
         except KeyboardInterrupt as error:
             raise typer.Exit(ExitCode.INTERRUPTED) from error
 

@@ -142,7 +142,7 @@ def _wait_until_healthy(url: str, logs: Path) -> None:
     while time.monotonic() < deadline:
         try:
             response = httpx.get(f"{url}/healthz", timeout=2)
-            if response.is_success:
+            if response.is_success and response.json()["status"] == "ok":
                 return
             answer = response.text[:300]
         except httpx.TransportError as error:
@@ -225,8 +225,7 @@ def status(as_json: Json = False) -> None:
         print_json({"url": client.url, **health})
     else:
         console.print(f"{client.url}", highlight=False)
-        for name in ("database", "redis", "migrations", "worker"):
-            check = health[name]
+        for name, check in health["checks"].items():
             style = "green" if check["ok"] else "red"
             console.print(f"  {name:12} {check['detail']}", style=style, highlight=False)
     if response.is_error:
