@@ -1,0 +1,161 @@
+"""A person's way through the dashboard, in a real Chromium."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from end_to_end.conftest import Stack
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    expect,
+    sync_playwright,
+)
+from support.models import export_branches
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+JOB_MS = 120_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    flags = [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else FLAGS
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport={"width": 1440, "height": 1000}, accept_downloads=True)
+    yield made
+    made.close()
+
+
+def is_defect(message: ConsoleMessage) -> bool:
+    """An error that is not the browser's note of a 4xx, which the page explains itself."""
+    return message.type == "error" and not message.text.startswith("Failed to load resource")
+
+
+@pytest.fixture
+def page(context: BrowserContext, stack: Stack) -> Iterator[Page]:
+    """Logged in by a one-time link; the test fails if the page reported an error."""
+    opened = context.new_page()
+    problems: list[str] = []
+    opened.on("pageerror", lambda error: problems.append(str(error)))
+    opened.on("console", lambda m: problems.append(m.text) if is_defect(m) else None)
+    opened.goto(stack.login_link())
+    yield opened
+    assert not problems, problems
+
+
+def horizontal_range(figure: Locator) -> list[float]:
+    found: list[float] = figure.locator(".js-plotly-plot").evaluate(
+        "element => element.layout.xaxis.range.map(Number)"
+    )
+    return found
+
+
+def test_upload_tune_watch_and_download(page: Page, stack: Stack, tmp_path: Path) -> None:
+    model = tmp_path / "branches-in-the-browser.pt2"
+    export_branches(model)
+    page.goto(f"{stack.url}/models")
+    page.get_by_test_id("upload-dropzone").locator("input[type=file]").set_input_files(model)
+    row = page.get_by_test_id("upload-row").filter(has_text=model.name)
+    expect(row).to_be_visible()
+    row.get_by_text("New job").click()
+    page.get_by_test_id("new-job-submit").click()
+    expect(page).to_have_url(re.compile(r"/jobs/[0-9a-f-]{36}$"))
+    expect(page.get_by_test_id("job-state")).to_have_text("succeeded", timeout=JOB_MS)
+
+    table = page.get_by_test_id("results-table")
+    for scheduler in ("sequential", "greedy", "ios"):
+        expect(table).to_contain_text(scheduler)
+    for figure in ("latency", "search", "rounds", "timeline"):
+        expect(page.get_by_test_id(f"figure-{figure}").locator(".js-plotly-plot")).to_be_visible()
+    expect(page.get_by_test_id("log-tail")).to_contain_text("units")
+    with page.expect_download() as downloading:
+        page.get_by_test_id("artifact-download").first.click()
+    target = tmp_path / "artifact.zip"
+    downloading.value.save_as(target)
+    with zipfile.ZipFile(target) as archive:
+        assert {"run.py", "schedule.json"} <= set(archive.namelist())
+
+
+def test_live_updates_keep_the_zoom(page: Page, stack: Stack) -> None:
+    with stack.client() as client:
+        body = {"model": "zoo:squeezenet", "batch_sizes": [4], "budget_seconds": 60}
+        job = client.post("/jobs", json=body).json()["id"]
+    page.goto(f"{stack.url}/jobs/{job}")
+    rounds = page.get_by_test_id("figure-rounds")
+    expect(rounds.locator(".js-plotly-plot .xy").first).to_be_visible(timeout=JOB_MS)
+    rounds.scroll_into_view_if_needed()
+    area = rounds.locator(".nsewdrag").first.bounding_box()
+    assert area is not None
+    middle = area["y"] + area["height"] / 2
+    page.mouse.move(area["x"] + area["width"] * 0.2, middle)
+    page.mouse.down()
+    page.mouse.move(area["x"] + area["width"] * 0.6, middle, steps=5)
+    page.mouse.up()
+    zoomed = horizontal_range(rounds)
+    expect(page.get_by_test_id("job-state")).to_have_text("succeeded", timeout=JOB_MS)
+    expect(page.get_by_test_id("results-table")).to_contain_text("ios")
+    assert horizontal_range(rounds) == pytest.approx(zoomed)
+
+
+def test_a_refused_file_is_explained_and_not_kept(page: Page, stack: Stack, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.pt2"
+    broken.write_bytes(b"this is no archive")
+    page.goto(f"{stack.url}/models")
+    page.get_by_test_id("upload-dropzone").locator("input[type=file]").set_input_files(broken)
+    expect(page.get_by_test_id("upload-error")).to_contain_text("zip")
+    expect(page.get_by_test_id("upload-row").filter(has_text="broken.pt2")).to_have_count(0)
+
+
+def test_without_a_session_the_page_says_how_to_log_in(browser: Browser, stack: Stack) -> None:
+    context = browser.new_context()
+    opened = context.new_page()
+    opened.goto(stack.url)
+    expect(opened.get_by_test_id("logged-out")).to_contain_text("plait login")
+    context.close()
+
+
+def test_every_page_fits_a_phone_in_both_colour_schemes(browser: Browser, stack: Stack) -> None:
+    for scheme in ("light", "dark"):
+        context = browser.new_context(
+            viewport={"width": 390, "height": 844},
+            color_scheme="dark" if scheme == "dark" else "light",
+        )
+        opened = context.new_page()
+        opened.goto(stack.login_link())
+        with stack.client() as client:
+            job = client.get("/jobs", params={"state": "succeeded"}).json()["items"][0]["id"]
+        for path in ("/models", "/jobs", "/jobs/new", f"/jobs/{job}", "/devices", "/tokens"):
+            opened.goto(f"{stack.url}{path}")
+            expect(opened.locator("h1").first).to_be_visible()
+            overflow = opened.evaluate(
+                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
+            assert overflow <= 0, (scheme, path, overflow)
+        context.close()
