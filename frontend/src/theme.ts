@@ -26,13 +26,27 @@ const weave: MantineColorsTuple = [
   "#005b53",
 ];
 
+/** Cooler than Mantine's own greys, and with a clear step from the page to a panel. */
+const dark: MantineColorsTuple = [
+  "#d8dde3",
+  "#b4bcc6",
+  "#939da9",
+  "#6e7985",
+  "#333b45",
+  "#2a3139",
+  "#222830",
+  "#1b2027",
+  "#14181d",
+  "#0e1115",
+];
+
 const SANS =
   'Inter, ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
 const MONO =
   'ui-monospace, "SF Mono", "Cascadia Mono", "JetBrains Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
 export const theme = createTheme({
-  colors: { weave },
+  colors: { weave, dark },
   primaryColor: "weave",
   primaryShade: { light: 8, dark: 7 },
   defaultRadius: "sm",
@@ -54,7 +68,7 @@ export const theme = createTheme({
     NumberInput: NumberInput.extend({ defaultProps: { size: "sm" } }),
     Paper: Paper.extend({ defaultProps: { withBorder: true, p: "md" } }),
     Select: Select.extend({ defaultProps: { size: "sm", allowDeselect: false } }),
-    Table: Table.extend({ defaultProps: { verticalSpacing: 7, horizontalSpacing: "sm" } }),
+    Table: Table.extend({ defaultProps: { verticalSpacing: 7, horizontalSpacing: "md" } }),
     TagsInput: TagsInput.extend({ defaultProps: { size: "sm" } }),
     TextInput: TextInput.extend({ defaultProps: { size: "sm" } }),
     Tooltip: Tooltip.extend({ defaultProps: { openDelay: 300, withArrow: true } }),

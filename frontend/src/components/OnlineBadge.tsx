@@ -2,7 +2,7 @@ import { Badge } from "@mantine/core";
 
 export function OnlineBadge({ online }: { online: boolean }) {
   return (
-    <Badge color={online ? "green" : "gray"} tt="none">
+    <Badge variant="dot" color={online ? "green" : "gray.5"} tt="none">
       {online ? "online" : "offline"}
     </Badge>
   );

@@ -21,8 +21,9 @@ const result = (scheduler: string, batch_size: number, latency_ms: number): Resu
 });
 
 describe("compare", () => {
-  it("orders batches by size and schedulers by latency", () => {
-    const [first, second] = compare([
+  it("orders the schedulers of each batch by latency, and names what is to come", () => {
+    const asked = { batch_sizes: [1, 16], schedulers: ["greedy", "ios"] };
+    const [first, second] = compare(asked, [
       result("sequential", 16, 40),
       result("greedy", 1, 12),
       result("sequential", 1, 10),
@@ -31,11 +32,15 @@ describe("compare", () => {
     expect(first?.batchSize).toBe(1);
     expect(first?.rows.map((row) => row.result.scheduler)).toEqual(["ios", "sequential", "greedy"]);
     expect(first?.rows.map((row) => row.ratio)).toEqual([1.25, 1, 10 / 12]);
+    expect(first?.pending).toEqual([]);
     expect(second?.batchSize).toBe(16);
+    expect(second?.pending).toEqual(["greedy", "ios"]);
   });
 
   it("has no ratio before the baseline is there", () => {
-    expect(compare([result("ios", 1, 8)])[0]?.rows[0]?.ratio).toBeNull();
+    const [batch] = compare({ batch_sizes: [1], schedulers: ["ios"] }, [result("ios", 1, 8)]);
+    expect(batch?.rows[0]?.ratio).toBeNull();
+    expect(batch?.pending).toEqual(["sequential"]);
   });
 });
 

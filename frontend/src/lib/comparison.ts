@@ -1,5 +1,5 @@
 /** Results side by side: which batch, in which order, against which baseline. */
-import type { BatchSummary, Result } from "@/api/types";
+import type { BatchSummary, JobCreate, Result } from "@/api/types";
 
 /** What every job runs beside the schedulers that were asked for. */
 export const BASELINE = "sequential";
@@ -12,22 +12,30 @@ export interface Compared {
 
 export interface BatchComparison {
   batchSize: number;
+  /** The fastest first. */
   rows: Compared[];
+  /** Schedulers whose result has yet to come. */
+  pending: string[];
 }
 
-/** Results by batch size, the fastest first. */
-export function compare(results: readonly Result[]): BatchComparison[] {
-  const batches = [...new Set(results.map((result) => result.batch_size))].sort((a, b) => a - b);
-  return batches.map((batchSize) => {
+type Asked = Pick<JobCreate, "batch_sizes" | "schedulers">;
+
+/** The results of each batch size, and which of what was asked for is still to come. */
+export function compare(asked: Asked, results: readonly Result[]): BatchComparison[] {
+  const schedulers = [...new Set([BASELINE, ...asked.schedulers])];
+  return asked.batch_sizes.map((batchSize) => {
     const ofBatch = results.filter((result) => result.batch_size === batchSize);
     const baseline = ofBatch.find((result) => result.scheduler === BASELINE)?.latency_ms;
-    const rows = ofBatch
-      .map((result) => ({
-        result,
-        ratio: baseline === undefined ? null : baseline / result.latency_ms,
-      }))
-      .sort((a, b) => a.result.latency_ms - b.result.latency_ms);
-    return { batchSize, rows };
+    return {
+      batchSize,
+      rows: ofBatch
+        .map((result) => ({
+          result,
+          ratio: baseline === undefined ? null : baseline / result.latency_ms,
+        }))
+        .sort((a, b) => a.result.latency_ms - b.result.latency_ms),
+      pending: schedulers.filter((name) => ofBatch.every((result) => result.scheduler !== name)),
+    };
   });
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { absoluteError, ago, bytes, duration, milliseconds, schedulerName, times } from "./format";
+import { absoluteError, ago, bytes, duration, interval, milliseconds, schedulerName, times } from "./format";
 
 describe("format", () => {
   it.each([
@@ -20,6 +20,10 @@ describe("format", () => {
     [1234.56, "1235 ms"],
     [123456, "123456 ms"],
   ])("milliseconds %d", (value, expected) => expect(milliseconds(value)).toBe(expected));
+
+  it("gives both ends of an interval the same decimals", () => {
+    expect(interval(9.98123, 10.21456)).toBe("9.98 to 10.21 ms");
+  });
 
   it.each([
     [-1, "0 s"],

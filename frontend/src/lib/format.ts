@@ -9,11 +9,20 @@ export function bytes(count: number): string {
   return `${value.toFixed(digits)} ${BYTE_UNITS[power]}`;
 }
 
+/** Decimals that show four significant digits of `value`. */
+function decimals(value: number): number {
+  if (value === 0) return 0;
+  return Math.min(Math.max(3 - Math.floor(Math.log10(Math.abs(value))), 0), 6);
+}
+
 /** A latency in milliseconds to four significant digits, without an exponent. */
 export function milliseconds(value: number): string {
-  if (value === 0) return "0 ms";
-  const digits = Math.min(Math.max(3 - Math.floor(Math.log10(Math.abs(value))), 0), 6);
-  return `${value.toFixed(digits)} ms`;
+  return `${value.toFixed(decimals(value))} ms`;
+}
+
+/** `6.139 to 6.307 ms`: both ends with the decimals of the larger. */
+export function interval(low: number, high: number): string {
+  return `${low.toFixed(decimals(high))} to ${milliseconds(high)}`;
 }
 
 /** `1.08×`. Two decimals: a third would be within the noise of any measurement. */

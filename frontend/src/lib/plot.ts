@@ -19,7 +19,9 @@ const loadPlotly = () => import("plotly.js-cartesian-dist-min").then((module) =>
 
 export function createPlot(element: HTMLElement): Plot {
   // A finger that drags over a figure means to scroll the page.
-  const dragmode = matchMedia("(pointer: coarse)").matches ? { dragmode: false } : {};
+  const touch = matchMedia("(pointer: coarse)").matches;
+  const dragmode = touch ? { dragmode: false } : {};
+  const config = { ...CONFIG, displayModeBar: touch ? false : "hover" };
   let waiting: Figure | null = null;
   let drawn = false;
   let drawing = false;
@@ -34,7 +36,7 @@ export function createPlot(element: HTMLElement): Plot {
       // Plotly writes into what it is given, and this came from the query cache.
       const { data, layout } = structuredClone(waiting);
       waiting = null;
-      await plotly.react(element, data, { ...layout, ...dragmode, autosize: true }, CONFIG);
+      await plotly.react(element, data, { ...layout, ...dragmode, autosize: true }, config);
       drawn = true;
     }
     drawing = false;

@@ -10,11 +10,11 @@ import { SessionMenu } from "./SessionMenu";
 import classes from "./Shell.module.css";
 
 const PAGES = [
-  { to: "/jobs", label: "Jobs", exact: true },
-  { to: "/models", label: "Models", exact: false },
-  { to: "/devices", label: "Devices", exact: false },
+  { to: "/jobs", label: "Jobs" },
+  { to: "/models", label: "Models" },
+  { to: "/devices", label: "Devices" },
 ] as const;
-const ADMIN_PAGES = [{ to: "/tokens", label: "Tokens", exact: false }] as const;
+const ADMIN_PAGES = [{ to: "/tokens", label: "Tokens" }] as const;
 
 export function Header({ session }: { session: Session }) {
   const pages = session.scopes.includes("admin") ? [...PAGES, ...ADMIN_PAGES] : PAGES;
@@ -26,8 +26,13 @@ export function Header({ session }: { session: Session }) {
           Plait
         </Link>
         <nav className={classes.nav} aria-label="Main">
-          {pages.map(({ to, label, exact }) => (
-            <Link key={to} to={to} className={classes.link} activeOptions={{ exact, includeSearch: false }}>
+          {pages.map(({ to, label }) => (
+            <Link
+              key={to}
+              to={to}
+              className={classes.link}
+              activeOptions={{ includeSearch: false }}
+            >
               {label}
             </Link>
           ))}
@@ -44,7 +49,13 @@ export function Header({ session }: { session: Session }) {
           <SessionMenu session={session} />
           <Menu position="bottom-end" width={180}>
             <Menu.Target>
-              <ActionIcon variant="subtle" color="gray" size="lg" hiddenFrom="40em" aria-label="Pages">
+              <ActionIcon
+                className={classes.burger}
+                variant="subtle"
+                color="gray"
+                size="lg"
+                aria-label="Pages"
+              >
                 <IconMenu2 size={18} />
               </ActionIcon>
             </Menu.Target>

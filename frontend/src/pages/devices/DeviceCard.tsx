@@ -44,7 +44,7 @@ function Names({ names }: { names: readonly string[] }) {
   return (
     <Group gap={4}>
       {names.map((name) => (
-        <Badge key={name} color="gray" size="sm" tt="none">
+        <Badge key={name} variant="default" size="sm" tt="none" fw={500}>
           {name}
         </Badge>
       ))}

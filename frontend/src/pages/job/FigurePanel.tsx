@@ -17,6 +17,8 @@ interface FigurePanelProps {
   batchSize: number | undefined;
   scheduler?: string | undefined;
   height: number;
+  /** Nothing more is to come: an empty figure need not keep its room. */
+  finished: boolean;
   /** What to say while there is nothing to draw. */
   empty: string;
 }
@@ -31,24 +33,25 @@ export function FigurePanel(props: FigurePanelProps) {
       theme,
     }),
   );
+  const empty = query.data?.data.length === 0;
   return (
     <Panel title={props.title} note={props.note} actions={props.actions} flush>
       <div
-        style={{ height: props.height, padding: "0 8px 8px" }}
+        style={{ height: empty && props.finished ? 64 : props.height, padding: "0 8px 8px" }}
         data-testid={`figure-${props.kind}`}
       >
         {query.isPending && <Skeleton h="100%" />}
         {query.isError && !query.data && (
           <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />
         )}
-        {query.data?.data.length === 0 && (
+        {empty && (
           <Center h="100%">
             <Text size="sm" c="dimmed">
               {props.empty}
             </Text>
           </Center>
         )}
-        {query.data && query.data.data.length > 0 && (
+        {query.data && !empty && (
           <PlotlyFigure figure={query.data} label={props.title} />
         )}
       </div>

@@ -3,13 +3,14 @@ import { getRouteApi } from "@tanstack/react-router";
 
 import type { Job, SearchData } from "@/api/types";
 import { searchKey } from "@/lib/jobLive";
+import { isFinished } from "@/lib/jobStates";
 
 import { FigurePanel } from "./FigurePanel";
 import { SearchNote } from "./SearchNote";
 import { TimelinePanel } from "./TimelinePanel";
 
 const route = getRouteApi("/jobs/$jobId");
-const HEIGHT = 300;
+const HEIGHT = 340;
 
 interface FiguresProps {
   job: Job;
@@ -24,7 +25,7 @@ export function Figures({ job, searches }: FiguresProps) {
   const ofBatch = job.spec.schedulers.flatMap(
     (name) => searches[searchKey(batchSize ?? 0, name)] ?? [],
   );
-  const figure = { jobId: job.id, batchSize, height: HEIGHT };
+  const figure = { jobId: job.id, batchSize, height: HEIGHT, finished: isFinished(job.state) };
   return (
     <>
       {sizes.length > 1 && <BatchChoice sizes={sizes} chosen={batchSize} />}
@@ -35,7 +36,7 @@ export function Figures({ job, searches }: FiguresProps) {
             kind="latency"
             title="Latency"
             note="median and 95 % interval"
-            empty="Nothing has been measured yet"
+            empty="Nothing has been measured"
           />
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 6 }}>
@@ -44,7 +45,7 @@ export function Figures({ job, searches }: FiguresProps) {
             kind="search"
             title="Search"
             note={<SearchNote searches={ofBatch} />}
-            empty="No scheduler has begun to search yet"
+            empty="No scheduler has searched"
           />
         </Grid.Col>
         <Grid.Col span={12}>
@@ -53,11 +54,10 @@ export function Figures({ job, searches }: FiguresProps) {
         <Grid.Col span={12}>
           <FigurePanel
             {...figure}
-            height={240}
             kind="rounds"
             title="Measurement rounds"
             note="candidates measured at once, and how far they deviate"
-            empty="No round has been measured yet"
+            empty="No round has been measured"
           />
         </Grid.Col>
       </Grid>

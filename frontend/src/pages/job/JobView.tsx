@@ -22,13 +22,13 @@ export function JobView({ job }: { job: Job }) {
       <ProgressPanel job={job} />
       <Grid gap="md">
         <Grid.Col span={{ base: 12, lg: 8.5 }}>
-          <Stack gap="md">
+          <Stack gap="md" h="100%">
             <SummaryPanel job={job} />
             <ResultsPanel job={job} />
           </Stack>
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 3.5 }}>
-          <Stack gap="md">
+          <Stack gap="md" h="100%">
             <DownloadsPanel job={job} />
             <SpecPanel job={job} />
           </Stack>

@@ -21,7 +21,13 @@ export function ProgressPanel({ job }: { job: Job }) {
   const finished = isFinished(job.state);
   const fraction = job.state === "succeeded" ? 1 : (stepFraction(job) ?? 0);
   return (
-    <Paper p={0} className={classes.panel} data-testid="job-progress" data-stage={stage}>
+    <Paper
+      px="md"
+      py="sm"
+      className={classes.panel}
+      data-testid="job-progress"
+      data-stage={stage}
+    >
       <Stages job={job} />
       <div>
         <div className={classes.words}>
@@ -62,6 +68,7 @@ function Stages({ job }: { job: Job }) {
           className={classes.stage}
           data-reached={done || index < at || undefined}
           data-current={(!isFinished(job.state) && index === at) || undefined}
+          data-stopped={(isFinished(job.state) && !done && index === at && job.state) || undefined}
           aria-current={!done && index === at ? "step" : undefined}
         >
           {stage}

@@ -2,34 +2,42 @@ import { ActionIcon, Badge, Group, Table, Text, Tooltip } from "@mantine/core";
 import { IconCircleCheck, IconCircleX, IconDownload } from "@tabler/icons-react";
 
 import { addresses } from "@/api/queries";
+import type { Result } from "@/api/types";
 import { SimulatedBadge } from "@/components/SimulatedBadge";
 import type { Compared } from "@/lib/comparison";
-import { absoluteError, milliseconds, schedulerName, times } from "@/lib/format";
+import { absoluteError, interval, milliseconds, schedulerName, times } from "@/lib/format";
+import { searchSeconds, searchWords } from "@/lib/searchFacts";
+
+import classes from "./ResultsPanel.module.css";
 
 export function ResultRow({ row: { result, ratio }, jobId }: { row: Compared; jobId: string }) {
+  const weight = result.winner ? 600 : 400;
   return (
-    <Table.Tr data-testid="result-row" data-scheduler={result.scheduler}>
+    <Table.Tr
+      className={classes.row}
+      data-testid="result-row"
+      data-scheduler={result.scheduler}
+      data-batch={result.batch_size}
+    >
       <Table.Td>
         <Group gap={6} wrap="nowrap">
-          <Text size="sm" fw={result.winner ? 600 : 400}>
+          <Text size="sm" fw={weight}>
             {schedulerName(result.scheduler)}
           </Text>
           {result.winner && (
-            <Badge size="sm" tt="none">
+            <Badge size="sm" tt="none" maw="none">
               chosen
             </Badge>
           )}
           {result.simulated && <SimulatedBadge />}
         </Group>
       </Table.Td>
-      <Table.Td ta="right" fw={result.winner ? 600 : 400}>
+      <Table.Td ta="right" fw={weight}>
         {milliseconds(result.latency_ms)}
       </Table.Td>
       <Table.Td ta="right" c="dimmed">
         <Tooltip label={`of ${result.samples} runs`}>
-          <span>
-            {milliseconds(result.low_ms).replace(" ms", "")} to {milliseconds(result.high_ms)}
-          </span>
+          <span>{interval(result.low_ms, result.high_ms)}</span>
         </Tooltip>
       </Table.Td>
       <Table.Td ta="right">{ratio === null ? "" : times(ratio)}</Table.Td>
@@ -39,20 +47,23 @@ export function ResultRow({ row: { result, ratio }, jobId }: { row: Compared; jo
       <Table.Td ta="right" c="dimmed">
         {absoluteError(result.max_abs_error)}
       </Table.Td>
-      <Table.Td ta="right">
-        <Tooltip label="Download the schedule as JSON">
-          <ActionIcon
-            component="a"
-            variant="subtle"
-            color="gray"
-            href={addresses.schedule(jobId, result.id)}
-            download={`${result.scheduler}-batch${result.batch_size}.json`}
-            aria-label={`Download the ${result.scheduler} schedule for batch ${result.batch_size}`}
-          >
-            <IconDownload size={16} />
-          </ActionIcon>
-        </Tooltip>
+      <Table.Td ta="right" c="dimmed">
+        <Search search={result.search} />
       </Table.Td>
+      <Table.Td ta="right">
+        <ScheduleLink result={result} jobId={jobId} />
+      </Table.Td>
+    </Table.Tr>
+  );
+}
+
+/** A result that has yet to come. */
+export function PendingRow({ scheduler }: { scheduler: string }) {
+  return (
+    <Table.Tr className={classes.row} c="dimmed" data-testid="result-pending">
+      <Table.Td>{schedulerName(scheduler)}</Table.Td>
+      <Table.Td ta="right">to come</Table.Td>
+      <Table.Td colSpan={6} />
     </Table.Tr>
   );
 }
@@ -67,5 +78,33 @@ function Verified({ verified }: { verified: boolean }) {
         {verified ? "yes" : "no"}
       </Text>
     </Group>
+  );
+}
+
+function Search({ search }: { search: Result["search"] }) {
+  const words = searchWords(search);
+  const seconds = searchSeconds(search);
+  if (words === "") return seconds;
+  return (
+    <Tooltip label={words}>
+      <span>{seconds}</span>
+    </Tooltip>
+  );
+}
+
+function ScheduleLink({ result, jobId }: { result: Result; jobId: string }) {
+  return (
+    <Tooltip label="Download the schedule as JSON">
+      <ActionIcon
+        component="a"
+        variant="subtle"
+        color="gray"
+        href={addresses.schedule(jobId, result.id)}
+        download={`${result.scheduler}-batch${result.batch_size}.json`}
+        aria-label={`Download the ${result.scheduler} schedule for batch ${result.batch_size}`}
+      >
+        <IconDownload size={16} />
+      </ActionIcon>
+    </Tooltip>
   );
 }

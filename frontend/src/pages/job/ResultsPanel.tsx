@@ -11,35 +11,47 @@ import { Panel } from "@/components/Panel";
 import { type BatchComparison, compare } from "@/lib/comparison";
 import { isFinished } from "@/lib/jobStates";
 
-import { ResultRow } from "./ResultRow";
+import { PendingRow, ResultRow } from "./ResultRow";
+import classes from "./ResultsPanel.module.css";
 
-const COLUMNS = 7;
+const COLUMNS = 8;
 
 export function ResultsPanel({ job }: { job: Job }) {
   const query = useQuery(resultsQuery(job.id));
-  const batches = compare(query.data ?? []);
+  const finished = isFinished(job.state);
   return (
-    <Panel title="Results" note="median latency of one run" flush>
+    <Panel title="Results" note="median latency of one run" flush grow>
       {query.isPending && <Loading label="Loading the results" />}
       {query.isError && !query.data && (
         <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />
       )}
-      {query.data?.length === 0 && (
-        <EmptyState title="No result yet">
-          {isFinished(job.state)
-            ? "The job ended before a schedule was measured and verified."
-            : "A row appears here as soon as a schedule has been measured and verified."}
+      {query.data && finished && query.data.length === 0 && (
+        <EmptyState title="No result">
+          The job ended before a schedule was measured and verified.
         </EmptyState>
       )}
-      {batches.length > 0 && <ResultsTable batches={batches} jobId={job.id} />}
+      {query.data && !(finished && query.data.length === 0) && (
+        <ResultsTable
+          batches={compare(job.spec, query.data)}
+          jobId={job.id}
+          showPending={!finished}
+        />
+      )}
     </Panel>
   );
 }
 
-function ResultsTable({ batches, jobId }: { batches: BatchComparison[]; jobId: string }) {
+interface ResultsTableProps {
+  batches: BatchComparison[];
+  jobId: string;
+  /** What is still to come has a row already, so that nothing moves when it comes. */
+  showPending: boolean;
+}
+
+function ResultsTable({ batches, jobId, showPending }: ResultsTableProps) {
   return (
     <Table.ScrollContainer minWidth={760} type="native">
-      <Table data-testid="results-table" highlightOnHover>
+      <Table data-testid="results-table" highlightOnHover className={classes.table}>
         <Table.Thead>
           <Table.Tr>
             <Table.Th>Scheduler</Table.Th>
@@ -48,28 +60,34 @@ function ResultsTable({ batches, jobId }: { batches: BatchComparison[]; jobId: s
             <Table.Th ta="right">To baseline</Table.Th>
             <Table.Th>Verified</Table.Th>
             <Table.Th ta="right">Max. abs. error</Table.Th>
-            <Table.Th ta="right">Schedule</Table.Th>
+            <Table.Th ta="right">Search</Table.Th>
+            <Table.Th aria-label="Schedule" />
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
-          {batches.map(({ batchSize, rows }) => (
+          {batches.map(({ batchSize, rows, pending }) => (
             <Fragment key={batchSize}>
-              {batches.length > 1 && (
-                <Table.Tr>
-                  <Table.Td colSpan={COLUMNS} bg="var(--mantine-color-default-hover)" py={3}>
-                    <Text size="xs" fw={600} c="dimmed">
-                      Batch {batchSize}
-                    </Text>
-                  </Table.Td>
-                </Table.Tr>
-              )}
+              {batches.length > 1 && <BatchRow batchSize={batchSize} />}
               {rows.map((row) => (
                 <ResultRow key={row.result.id} row={row} jobId={jobId} />
               ))}
+              {showPending && pending.map((name) => <PendingRow key={name} scheduler={name} />)}
             </Fragment>
           ))}
         </Table.Tbody>
       </Table>
     </Table.ScrollContainer>
+  );
+}
+
+function BatchRow({ batchSize }: { batchSize: number }) {
+  return (
+    <Table.Tr>
+      <Table.Td colSpan={COLUMNS} className={classes.batch}>
+        <Text size="xs" fw={600} c="dimmed">
+          Batch {batchSize}
+        </Text>
+      </Table.Td>
+    </Table.Tr>
   );
 }

@@ -1,4 +1,4 @@
-import { Code } from "@mantine/core";
+import { Text } from "@mantine/core";
 
 import type { Job } from "@/api/types";
 import { Facts } from "@/components/Facts";
@@ -9,7 +9,7 @@ import { duration, schedulerName } from "@/lib/format";
 export function SpecPanel({ job }: { job: Job }) {
   const { spec } = job;
   return (
-    <Panel title="Specification">
+    <Panel title="Specification" grow>
       <Facts
         facts={[
           ["Model", job.model_name],
@@ -24,7 +24,12 @@ export function SpecPanel({ job }: { job: Job }) {
               : null,
           ],
           ["Seed", spec.seed],
-          ["Job", <Code key="id">{job.id}</Code>],
+          [
+            "Job",
+            <Text key="id" ff="monospace" fz="xs" pt={2}>
+              {job.id}
+            </Text>,
+          ],
         ]}
       />
     </Panel>

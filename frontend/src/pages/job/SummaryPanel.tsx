@@ -11,12 +11,12 @@ import { isFinished } from "@/lib/jobStates";
 export function SummaryPanel({ job }: { job: Job }) {
   return (
     <Panel title="Outcome">
-      <Stack gap="sm" data-testid="job-summary">
+      <Stack gap="sm" mih={roomFor(job.spec.batch_sizes.length)} data-testid="job-summary">
         {job.summary?.map((summary) => (
           <Verdict key={summary.batch_size} summary={summary} />
         ))}
         {!job.summary && (
-          <Text size="sm" c="dimmed" mih={48}>
+          <Text size="sm" c="dimmed">
             {isFinished(job.state)
               ? "There is no outcome: the job ended before it had one."
               : "The winner is named once every schedule has been measured and verified."}
@@ -26,6 +26,9 @@ export function SummaryPanel({ job }: { job: Job }) {
     </Panel>
   );
 }
+
+/** Pixels that the verdicts will take, so that the page does not move when they come. */
+const roomFor = (verdicts: number) => verdicts * 48 + (verdicts - 1) * 12;
 
 function Verdict({ summary }: { summary: BatchSummary }) {
   const won = beatsBaseline(summary);

@@ -5,6 +5,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { resultsQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { schedulerName } from "@/lib/format";
+import { isFinished } from "@/lib/jobStates";
 
 import { FigurePanel } from "./FigurePanel";
 
@@ -27,7 +28,8 @@ export function TimelinePanel({ job, batchSize }: { job: Job; batchSize: number 
       batchSize={batchSize}
       scheduler={chosen}
       height={300}
-      empty="No timeline has been recorded yet"
+      finished={isFinished(job.state)}
+      empty="No timeline has been recorded"
       actions={
         <Select
           size="xs"

@@ -1,4 +1,4 @@
-import { Progress, Table, Text } from "@mantine/core";
+import { Box, Progress, Table, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 
 import type { Job } from "@/api/types";
@@ -21,31 +21,34 @@ export function JobRow({ job }: { job: Job }) {
             {jobTitle(job)}
           </Link>
         </Text>
-        <Text size="xs" c="dimmed" truncate>
+        <Box hiddenFrom="sm">
+          <StateBadge state={job.state} />
+        </Box>
+        <Text size="xs" c="dimmed" truncate visibleFrom="sm">
           {job.name && `${job.model_name} · `}batch {job.spec.batch_sizes.join(", ")}
         </Text>
       </Table.Td>
-      <Table.Td>
+      <Table.Td visibleFrom="md">
         <Text size="sm" truncate title={job.spec.device}>
           {job.spec.device}
         </Text>
       </Table.Td>
-      <Table.Td>
+      <Table.Td visibleFrom="sm">
         <StateBadge state={job.state} />
       </Table.Td>
-      <Table.Td>
+      <Table.Td visibleFrom="sm">
         <RowProgress job={job} />
       </Table.Td>
       <Table.Td ta="right">
         <Best job={job} />
       </Table.Td>
-      <Table.Td ta="right">
+      <Table.Td ta="right" visibleFrom="md">
         <RunTime job={job} />
       </Table.Td>
-      <Table.Td>
+      <Table.Td visibleFrom="md">
         <Ago at={job.created_at} />
       </Table.Td>
-      <Table.Td>
+      <Table.Td visibleFrom="sm">
         <JobActions job={job} size="compact-xs" />
       </Table.Td>
     </Table.Tr>

@@ -5,33 +5,42 @@ import type { Job } from "@/api/types";
 import { JobRow } from "./JobRow";
 import classes from "./JobsTable.module.css";
 
-/** Columns have fixed widths where their content changes live, so that nothing moves. */
+/**
+ * Columns have fixed widths, so that nothing moves while their content changes. A narrow screen
+ * shows the job, its state and its gain; the rest is on the job's page.
+ */
 export function JobsTable({ jobs }: { jobs: readonly Job[] }) {
   return (
-    <Table.ScrollContainer minWidth={860} type="native">
-      <Table highlightOnHover className={classes.table}>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Job</Table.Th>
-            <Table.Th w={110}>Device</Table.Th>
-            <Table.Th w={104}>State</Table.Th>
-            <Table.Th w="24%">Progress</Table.Th>
-            <Table.Th w={104} ta="right">
-              Best
-            </Table.Th>
-            <Table.Th w={112} ta="right">
-              Duration
-            </Table.Th>
-            <Table.Th w={104}>Created</Table.Th>
-            <Table.Th w={92} aria-label="Actions" />
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {jobs.map((job) => (
-            <JobRow key={job.id} job={job} />
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
+    <Table highlightOnHover className={classes.table}>
+      <Table.Thead>
+        <Table.Tr>
+          <Table.Th>Job</Table.Th>
+          <Table.Th w="9%" visibleFrom="md">
+            Device
+          </Table.Th>
+          <Table.Th w={140} visibleFrom="sm">
+            State
+          </Table.Th>
+          <Table.Th w="25%" visibleFrom="sm">
+            Progress
+          </Table.Th>
+          <Table.Th w={96} ta="right">
+            Best
+          </Table.Th>
+          <Table.Th w={120} ta="right" visibleFrom="md">
+            Duration
+          </Table.Th>
+          <Table.Th w={120} visibleFrom="md">
+            Created
+          </Table.Th>
+          <Table.Th w={120} aria-label="Actions" visibleFrom="sm" />
+        </Table.Tr>
+      </Table.Thead>
+      <Table.Tbody>
+        {jobs.map((job) => (
+          <JobRow key={job.id} job={job} />
+        ))}
+      </Table.Tbody>
+    </Table>
   );
 }

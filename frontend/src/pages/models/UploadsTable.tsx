@@ -62,7 +62,7 @@ function UploadRow({ upload, onDelete }: { upload: Upload; onDelete: () => void 
         </Text>
       </Table.Td>
       <Table.Td>
-        <Badge color="gray" tt="none">
+        <Badge variant="default" size="sm" tt="none" fw={500}>
           {upload.format}
         </Badge>
       </Table.Td>

@@ -54,7 +54,7 @@ export function TokensTable({ tokens }: { tokens: readonly Token[] }) {
 function TokenRow({ token, onRevoke }: { token: Token; onRevoke: () => void }) {
   const revoked = token.revoked_at !== null;
   return (
-    <Table.Tr data-testid="token-row" c={revoked ? "dimmed" : undefined}>
+    <Table.Tr data-testid="token-row" {...(revoked ? { c: "dimmed" } : {})}>
       <Table.Td>
         <Text size="sm" fw={500} td={revoked ? "line-through" : undefined}>
           {token.name}
@@ -66,7 +66,7 @@ function TokenRow({ token, onRevoke }: { token: Token; onRevoke: () => void }) {
       <Table.Td>
         <Group gap={4}>
           {token.scopes.map((scope) => (
-            <Badge key={scope} color="gray" size="sm" tt="none">
+            <Badge key={scope} variant="default" size="sm" tt="none" fw={500}>
               {scope}
             </Badge>
           ))}

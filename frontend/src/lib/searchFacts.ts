@@ -1,0 +1,31 @@
+/** What finding a schedule took. The worker writes it as free JSON, so nothing is taken on trust. */
+import type { Result } from "@/api/types";
+
+import { count, duration } from "./format";
+
+type Search = Result["search"];
+
+const PARTS = [
+  ["states", "states"],
+  ["transitions", "transitions"],
+  ["stages_measured", "stages measured"],
+] as const;
+
+function numberOf(search: Search, key: string): number {
+  const value = search[key];
+  return typeof value === "number" ? value : 0;
+}
+
+/** `61 s`, with a tenth where it matters; nothing for a scheduler that does not search. */
+export function searchSeconds(search: Search): string {
+  const seconds = numberOf(search, "seconds");
+  if (seconds <= 0) return "";
+  return seconds < 10 ? `${seconds.toFixed(1)} s` : duration(seconds);
+}
+
+/** `412 states, 3,980 transitions, 1,402 stages measured`, without what is zero. */
+export function searchWords(search: Search): string {
+  return PARTS.filter(([key]) => numberOf(search, key) > 0)
+    .map(([key, words]) => `${count(numberOf(search, key))} ${words}`)
+    .join(", ");
+}
