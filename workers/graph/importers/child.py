@@ -1,0 +1,120 @@
+"""The sandboxed process: ``python -m workers.graph.importers.child``, its order as JSON on stdin.
+
+An order says what to do with which model, and within what bounds::
+
+    {"task": "import" | "run", "batch_size": INT, "seeds": [INT, …],
+     "zoo": NAME | null, "model": PATH | null, "format": FORMAT | null, "hidden": [PATH, …],
+     "scratch": PATH, "root": PATH, "memory_bytes": INT, "seconds": FLOAT, "starter": PID}
+
+It shuts itself in, says on stdout which layers are in force, and only then opens the model. In the
+scratch folder it leaves ``result.json``, ``{"failure": {kind, detail, operator}}`` or ``{}``, and
+besides it a Graph's two files, or one file of outputs for each seed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workers.graph.importers.archive import ArchiveError, ArchiveTooLargeError, check_archive
+from workers.graph.importers.isolation import isolate
+from workers.graph.importers.isolation.limits import Bounds, end_with_parent
+from workers.graph.importers.isolation.view import View, needed_paths
+from workers.graph.importers.sandbox import (
+    OUT_OF_MEMORY_SIGNS,
+    RESULT_FILE,
+    out_of_memory,
+    outputs_file,
+)
+from workers.graph.importers.source import ImportFailure
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+
+def main() -> int:
+    """Carry out the order; 0 if there is a result, be it a failure."""
+    order = json.loads(sys.stdin.buffer.read())
+    end_with_parent()
+    if os.getppid() != order["starter"]:
+        return 1  # it died before it could take us along
+    scratch = Path(order["scratch"])
+    readable = needed_paths(map(Path, order["hidden"]))
+    if order["model"]:
+        readable = (*readable, Path(order["model"]))
+    layers = isolate(
+        View(readable, scratch, Path(order["root"])),
+        Bounds(order["memory_bytes"], order["seconds"]),
+    )
+    sys.stdout.write(json.dumps(layers) + "\n")
+    sys.stdout.flush()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a model may print; nobody else may report
+    (scratch / RESULT_FILE).write_text(json.dumps(_carry_out(order, scratch)))
+    return 0
+
+
+def _carry_out(order: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
+    try:
+        if order["task"] == "import":
+            _import(order, scratch)
+        else:
+            _run(order, scratch)
+    except ImportFailure as given:
+        failure = given
+        if any(sign in repr(given.__cause__) for sign in OUT_OF_MEMORY_SIGNS):
+            failure = out_of_memory(order["memory_bytes"])
+        what = {"kind": failure.kind, "detail": failure.detail, "operator": failure.operator}
+        return {"failure": what}
+    return {}
+
+
+def _import(order: Mapping[str, Any], scratch: Path) -> None:
+    from workers.graph.importers.pt2 import import_program  # noqa: PLC0415  # shut in first
+    from workers.graph.serialize import save_graph  # noqa: PLC0415
+
+    graph, weights = import_program(_program(order), order["batch_size"])
+    save_graph(graph, weights, scratch)
+
+
+def _run(order: Mapping[str, Any], scratch: Path) -> None:
+    from safetensors.torch import save_file  # noqa: PLC0415  # shut in first
+
+    from workers.graph.importers.pt2 import run_original  # noqa: PLC0415
+
+    results = run_original(_program(order), order["batch_size"], order["seeds"])
+    for index, outputs in enumerate(results):
+        tensors = {name: tensor.contiguous().clone() for name, tensor in outputs.items()}
+        save_file(tensors, scratch / outputs_file(index))
+
+
+def _program(order: Mapping[str, Any]) -> ExportedProgram:
+    if order["zoo"]:
+        return _zoo_program(order["zoo"], order["batch_size"])
+    path = Path(order["model"])
+    try:
+        check_archive(path, order["memory_bytes"])  # all of it will be in memory
+    except ArchiveError as error:
+        kind = "too_large" if isinstance(error, ArchiveTooLargeError) else "malformed"
+        raise ImportFailure(
+            kind, f"not a usable .{order['format']} archive: {error}; export the model again"
+        ) from error
+    from workers.graph.importers.pt2 import load_program  # noqa: PLC0415  # checked first
+
+    return load_program(path)
+
+
+def _zoo_program(name: str, batch_size: int) -> ExportedProgram:
+    from workers import zoo  # noqa: PLC0415  # shut in first
+
+    if name not in zoo.names():
+        known = ", ".join(zoo.names())
+        raise ImportFailure("malformed", f"the zoo has no model {name!r}; it has {known}")
+    return zoo.program(name, batch_size)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
