@@ -84,12 +84,13 @@ def _assemble(
     values: Mapping[str, TensorSpec],
     groups: Sequence[Sequence[Operator]],
 ) -> Graph:
+    returned = set(outputs)
     readers: dict[str, set[int]] = {}
     for number, group in enumerate(groups):
         for operator in group:
             for value in operator.inputs:
                 readers.setdefault(value, set()).add(number)
-    read_weights = tuple(w for w in weights if w in readers or w in outputs)
+    read_weights = tuple(w for w in weights if w in readers or w in returned)
     known = set(read_weights)
     units = []
     for number, group in enumerate(groups):
@@ -97,7 +98,7 @@ def _assemble(
             value
             for operator in group
             for value in operator.outputs
-            if value in outputs or readers.get(value, set()) - {number}
+            if value in returned or readers.get(value, set()) - {number}
         }
         units.append(make_unit(group, values, known, read_outside))
     defined = [*inputs, *read_weights]

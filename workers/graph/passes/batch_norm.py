@@ -88,29 +88,26 @@ class _Pair:
         readers: Counter[str],
         graph: Graph,
     ) -> _Pair | None:
-        source = _at(norm, 0)
-        if norm.target != BATCH_NORM or not isinstance(source, ValueRef):
+        source, epsilon = _at(norm, 0), _at(norm, 6)
+        producer = maker.get(source.name) if isinstance(source, ValueRef) else None
+        if norm.target != BATCH_NORM or producer is None or producer.target not in _FOLDABLE:
             return None
-        producer = maker.get(source.name)
-        if producer is None or producer.target not in _FOLDABLE or readers[source.name] != 1:
+        weight = _at(producer, 1)
+        required = (weight, _at(norm, 3), _at(norm, 4))
+        optional = (_at(producer, 2), _at(norm, 1), _at(norm, 2))
+        fixed = all(
+            isinstance(parameter, ValueRef) and parameter.name in graph.weights
+            for parameter in (*required, *(p for p in optional if p is not None))
+        )
+        if not fixed or not isinstance(weight, ValueRef) or not isinstance(epsilon, float | int):
             return None
-        if any(readers[name] for name in norm.outputs[1:]):
-            return None
-        # Channels are the second axis for the normalisation, the last for a linear layer.
-        if producer.target == "aten.linear.default" and len(graph.values[source.name].shape) != 2:
-            return None
-        parameters = [_at(producer, 1), *(_at(norm, position) for position in (3, 4))]
-        parameters += [
-            argument
-            for argument in (_at(producer, 2), _at(norm, 1), _at(norm, 2))
-            if argument is not None
-        ]
-        if not all(isinstance(p, ValueRef) and p.name in graph.weights for p in parameters):
-            return None
-        weight, epsilon = _at(producer, 1), _at(norm, 6)
-        if not isinstance(weight, ValueRef) or not isinstance(epsilon, float | int):
-            return None
-        return cls(producer, norm, weight.name, epsilon)
+        (before, *more), (after, *statistics) = producer.outputs, norm.outputs
+        alone = readers[before] == 1 and not any(readers[name] for name in (*more, *statistics))
+        # Without a batch axis, or with several, the filters are not the normalised channels.
+        rank = len(graph.values[before].shape)
+        fits = rank == len(graph.values[weight.name].shape)
+        fits = fits and graph.values[before] == graph.values[after]
+        return cls(producer, norm, weight.name, epsilon) if alone and fits else None
 
     def fold(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """W·s and (b - μ)·s + β, in W's type."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from workers.graph.graph import Graph, Operator
 from workers.graph.operators import KINDS, is_kernel_free
 from workers.graph.units import regroup
@@ -37,8 +35,10 @@ class _Grouping:
         self._graph = graph
         self._operators = graph.operators
         self._maker = {v: i for i, o in enumerate(self._operators) for v in o.outputs}
-        self._readers = Counter(v for o in self._operators for v in o.inputs)
-        self._readers.update(graph.outputs)
+        self._readers: dict[str, list[int]] = {}
+        for position, operator in enumerate(self._operators):
+            for value in operator.inputs:
+                self._readers.setdefault(value, []).append(position)
         self._leader: dict[int, int] = {}
 
     def groups(self) -> list[list[Operator]]:
@@ -52,7 +52,11 @@ class _Grouping:
                 waiting.append(position)
         first = min(self._leader.values(), default=None)
         for position in reversed(waiting):
-            readers = self._leaders_of_readers(position)
+            readers = (
+                self._leader[reader]
+                for value in self._operators[position].outputs
+                for reader in self._readers.get(value, ())
+            )
             self._leader[position] = min(readers, default=position if first is None else first)
         groups: dict[int, list[Operator]] = {}
         for position, leader in self._leader.items():
@@ -65,7 +69,9 @@ class _Grouping:
         if KINDS[operator.target] != "activation":
             return position
         computed = [value for value in operator.inputs if value in self._maker]
-        if len(computed) != 1 or self._readers[computed[0]] != 1:
+        if len(computed) != 1 or computed[0] in self._graph.outputs:
+            return position
+        if self._readers[computed[0]] != [position]:
             return position
         maker = self._maker[computed[0]]
         return maker if KINDS[self._operators[maker].target] in _ACTIVATED else position
@@ -74,11 +80,3 @@ class _Grouping:
         """The leader of the last Unit that the operator reads from; None if it reads from none."""
         makers = [self._maker[value] for value in operator.inputs if value in self._maker]
         return max((self._leader[m] for m in makers if m in self._leader), default=None)
-
-    def _leaders_of_readers(self, position: int) -> set[int]:
-        results = self._operators[position].outputs
-        return {
-            leader
-            for reader, leader in self._leader.items()
-            if any(value in results for value in self._operators[reader].inputs)
-        }
