@@ -44,9 +44,7 @@ def restrict(view: View) -> None:
     try:
         for path in (*view.readable, *map(Path, _PROC)):
             _allow(ruleset, path, _READ & handled)
-        for path in (view.scratch, Path("/tmp")):  # noqa: S108  # the scratch folder's other name
-            if path.exists() and path.samefile(view.scratch):
-                _allow(ruleset, path, _WRITE & handled)
+        _allow(ruleset, view.scratch, _WRITE & handled)
         _allow(ruleset, Path(os.devnull), (_READ_FILE | _WRITE_FILE) & handled)
         kernel.syscall(kernel.LANDLOCK_RESTRICT_SELF, ruleset, 0)
     finally:

@@ -42,22 +42,18 @@ def enter() -> None:
 def enter_tree(view: View) -> None:
     """Put the view together on its ``root`` and make that the root of the file system.
 
-    ``/tmp`` is the scratch folder too, and ``/proc`` shows this PID namespace, where it may be
-    mounted. Raises OSError, with the file system as it was, if something cannot be mounted.
+    ``/proc`` shows this PID namespace, where it may be mounted. Raises OSError, with the file
+    system as it was, if something else cannot be.
     """
     _mount("none", Path("/"), None, _MS_REC | _MS_PRIVATE)
     _mount("plait", view.root, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
-    bound = _bind_all(view.readable, view.root)
-    places = [view.root / "tmp"]
-    if not _is_within(view.scratch, bound):
-        places.append(_inside(view.root, view.scratch))
-    proc = view.root / "proc"
-    for folder in (proc, *places):
+    _bind_all(view.readable, view.root)
+    scratch, proc = _inside(view.root, view.scratch), view.root / "proc"
+    for folder in (scratch, proc):
         folder.mkdir(parents=True, exist_ok=True)
     _restrict(view.root, _MS_RDONLY | _MS_NOSUID)
-    for place in places:
-        _mount(str(view.scratch), place, None, _MS_BIND)
-        _restrict(place, _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    _mount(str(view.scratch), scratch, None, _MS_BIND)
+    _restrict(scratch, _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     try:
         _mount("proc", proc, "proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     except PermissionError as error:  # in a container that hides parts of its own /proc
@@ -68,7 +64,7 @@ def enter_tree(view: View) -> None:
     os.chdir("/")
 
 
-def _bind_all(paths: Collection[Path], root: Path) -> list[Path]:
+def _bind_all(paths: Collection[Path], root: Path) -> None:
     """Bind each path's real place below ``root``, and link to it from where a symlink stood."""
     bound: list[Path] = []
     for path in sorted({path.resolve() for path in paths}):
@@ -86,7 +82,6 @@ def _bind_all(paths: Collection[Path], root: Path) -> list[Path]:
         if path != path.resolve() and not _is_within(path, bound) and not os.path.lexists(link):
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(path.resolve())
-    return bound
 
 
 def _is_within(path: Path, folders: Collection[Path]) -> bool:
