@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from operator import itemgetter
 
 from workers.graph.graph import Argument, Graph, Operator, ValueRef
 
@@ -58,7 +59,10 @@ class _Form:
     def _operator(self, operator: Operator) -> object:
         seen = len(self._names)
         arguments = self._renamed(operator.arguments)
-        keywords = [(name, self._renamed(argument)) for name, argument in operator.keywords]
+        keywords = [
+            (name, self._renamed(argument))
+            for name, argument in sorted(operator.keywords, key=itemgetter(0))
+        ]
         read = list(self._names)[seen:]
         for name in operator.outputs:
             self._name(name, "v")
