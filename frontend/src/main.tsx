@@ -11,7 +11,7 @@ import { createRoot } from "react-dom/client";
 
 import { createQueryClient } from "./api/queryClient";
 import { createAppRouter } from "./router";
-import { colorSchemeManager, theme } from "./theme";
+import { colorSchemeManager, cssVariables, theme } from "./theme";
 
 const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no element with the id `root`");
@@ -21,6 +21,7 @@ createRoot(root).render(
     <QueryClientProvider client={createQueryClient()}>
       <MantineProvider
         theme={theme}
+        cssVariablesResolver={cssVariables}
         colorSchemeManager={colorSchemeManager}
         defaultColorScheme="auto"
       >

@@ -2,8 +2,10 @@ import {
   Badge,
   Button,
   createTheme,
+  type CSSVariablesResolver,
   localStorageColorSchemeManager,
   type MantineColorsTuple,
+  Modal,
   NumberInput,
   Paper,
   Select,
@@ -65,6 +67,7 @@ export const theme = createTheme({
   components: {
     Badge: Badge.extend({ defaultProps: { variant: "light", radius: "sm" } }),
     Button: Button.extend({ defaultProps: { size: "sm" } }),
+    Modal: Modal.extend({ styles: { title: { fontWeight: 600 } } }),
     NumberInput: NumberInput.extend({ defaultProps: { size: "sm" } }),
     Paper: Paper.extend({ defaultProps: { withBorder: true, p: "md" } }),
     Select: Select.extend({ defaultProps: { size: "sm", allowDeselect: false } }),
@@ -72,6 +75,31 @@ export const theme = createTheme({
     TagsInput: TagsInput.extend({ defaultProps: { size: "sm" } }),
     TextInput: TextInput.extend({ defaultProps: { size: "sm" } }),
     Tooltip: Tooltip.extend({ defaultProps: { openDelay: 300, withArrow: true } }),
+  },
+});
+
+/** Colours whose light variant is used, for badges, notices and secondary buttons. */
+const TINTED = ["weave", "red", "orange", "yellow", "green"];
+
+/** The page behind the panels; and, in the dark, tints that whisper rather than shout. */
+export const cssVariables: CSSVariablesResolver = () => ({
+  variables: {},
+  light: { "--plait-page": "#f6f8f8" },
+  dark: {
+    "--plait-page": "var(--mantine-color-dark-8)",
+    ...Object.fromEntries(
+      TINTED.flatMap((name) => [
+        [
+          `--mantine-color-${name}-light`,
+          `color-mix(in srgb, var(--mantine-color-${name}-6) 16%, transparent)`,
+        ],
+        [
+          `--mantine-color-${name}-light-hover`,
+          `color-mix(in srgb, var(--mantine-color-${name}-6) 24%, transparent)`,
+        ],
+        [`--mantine-color-${name}-light-color`, `var(--mantine-color-${name}-3)`],
+      ]),
+    ),
   },
 });
 

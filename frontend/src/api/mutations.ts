@@ -69,8 +69,9 @@ export function useLogOut() {
   return useMutation({
     mutationFn: () => dataOf(client.DELETE("/api/v1/session")),
     onSuccess: () => {
-      cache.clear();
       cache.setQueryData(keys.session, null);
+      // The next visitor of this browser must not see what this one read.
+      cache.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== keys.session[0] });
     },
   });
 }

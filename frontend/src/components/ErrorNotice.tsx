@@ -5,6 +5,8 @@ import { asProblem, type FieldError } from "@/api/problem";
 
 interface ErrorNoticeProps {
   error: unknown;
+  /** What could not be done; the problem's own title if not given. */
+  title?: string;
   /** The field errors to list; all of the problem's if not given. */
   fields?: readonly FieldError[];
   onRetry?: () => void;
@@ -12,15 +14,18 @@ interface ErrorNoticeProps {
 }
 
 /** What went wrong, in the API's words. */
-export function ErrorNotice({ error, fields, onRetry, onClose }: ErrorNoticeProps) {
+export function ErrorNotice({ error, title, fields, onRetry, onClose }: ErrorNoticeProps) {
   const problem = asProblem(error);
-  const listed = fields ?? problem.errors;
+  // The detail often says already what a field's message says.
+  const listed = (fields ?? problem.errors).filter(
+    ({ message }) => !problem.detail.includes(message),
+  );
   return (
     <Alert
       role="alert"
       color="red"
       variant="light"
-      title={problem.title}
+      title={title ?? problem.title}
       icon={<IconAlertTriangle />}
       {...(onClose ? { withCloseButton: true, onClose, closeButtonLabel: "Dismiss" } : {})}
     >

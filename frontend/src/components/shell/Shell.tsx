@@ -13,7 +13,8 @@ import classes from "./Shell.module.css";
 export function Shell() {
   const session = useQuery(sessionQuery);
   if (session.isPending) return <Loading label="Looking for your session" />;
-  if (session.isError) {
+  // A refresh that failed is no reason to take the page away: its own parts say what they lack.
+  if (session.data === undefined) {
     return (
       <main className={classes.main}>
         <ErrorNotice error={session.error} onRetry={() => void session.refetch()} />

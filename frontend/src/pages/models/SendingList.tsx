@@ -34,10 +34,11 @@ interface FileProps {
 function FailedFile({ file, onRemove }: FileProps) {
   return (
     <div data-testid="upload-error">
-      <Text size="xs" c="dimmed" mb={4} truncate>
-        {file.name}
-      </Text>
-      <ErrorNotice error={file.problem} onClose={() => onRemove(file.key)} />
+      <ErrorNotice
+        title={`${file.name} was not stored`}
+        error={file.problem}
+        onClose={() => onRemove(file.key)}
+      />
     </div>
   );
 }

@@ -74,7 +74,11 @@ export function JobForm({ model, devices }: JobFormProps) {
               </Stack>
             </Panel>
             {create.isError && unplaced !== null && (
-              <ErrorNotice error={create.error} fields={unplaced} />
+              <ErrorNotice
+                title="The job was not started"
+                error={create.error}
+                fields={unplaced}
+              />
             )}
             <Group>
               <Button type="submit" loading={create.isPending} data-testid="new-job-submit">

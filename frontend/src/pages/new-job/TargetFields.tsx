@@ -18,7 +18,7 @@ export function TargetFields({ form, devices }: FormProps & { devices: readonly 
     );
   };
   return (
-    <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md">
+    <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }} spacing="md">
       {models.error && <ErrorNotice error={models.error} />}
       <Select
         label="Model"
