@@ -20,7 +20,7 @@ from backend.events.announcer import Announcer
 from backend.events.endpoints import router as events
 from backend.events.hub import EventHub
 from backend.figures.endpoints import router as figures
-from backend.frontend import DIST, mount_frontend
+from backend.frontend import DIST, serve_frontend
 from backend.health.endpoints import router as health
 from backend.jobs.doorbell import Doorbell
 from backend.jobs.endpoints import router as jobs
@@ -50,6 +50,7 @@ def create_app(settings: Settings | None = None, frontend: Path = DIST) -> FastA
         description="Scheduling-as-a-service for deep learning.",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         openapi_url=f"{PREFIX}/openapi.json",
         generate_unique_id_function=operation_id,
         lifespan=_lifespan,
@@ -67,8 +68,8 @@ def create_app(settings: Settings | None = None, frontend: Path = DIST) -> FastA
     app.include_router(health, include_in_schema=False)  # where probes and Prometheus look
     app.include_router(auth.login)
     add_problem_handlers(app)
-    add_middleware(app, settings, app.state.metrics)
-    mount_frontend(app, frontend, PREFIX)
+    add_middleware(app, settings, app.state.metrics, streaming=[f"{PREFIX}/uploads"])
+    serve_frontend(app, frontend, PREFIX)
     return app
 
 
@@ -96,12 +97,17 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         hub.close()
-        listener.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await listener
+        await _stop(listener)
         for client in (redis, listening):
             await client.aclose()
         await engine.dispose()
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    """Cancel until it is heard: redis-py loses a cancellation that comes while it connects."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=0.1)
 
 
 def _redis(settings: Settings) -> Redis:

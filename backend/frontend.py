@@ -21,12 +21,15 @@ class _SinglePage(StaticFiles):
 
     def __init__(self, directory: Path, api: str) -> None:
         super().__init__(directory=directory, check_dir=False)
+        self.config_checked = True  # a folder that is missing has its own answer below
         self._built = directory / "index.html"
         self._api = api.strip("/").partition("/")[0]
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         if path == self._api or path.startswith(f"{self._api}/"):
             raise HTTPException(404)
+        if scope["method"] not in ("GET", "HEAD"):
+            raise HTTPException(405, headers={"Allow": "GET, HEAD"})
         if not self._built.exists():
             return HTMLResponse(NOT_BUILT)
         try:
@@ -41,6 +44,10 @@ class _SinglePage(StaticFiles):
         return response
 
 
-def mount_frontend(app: FastAPI, directory: Path, api_prefix: str) -> None:
-    """Serve ``directory`` for every path that no route before it took."""
-    app.mount("/", _SinglePage(directory, api_prefix), name="frontend")
+def serve_frontend(app: FastAPI, directory: Path, api_prefix: str) -> None:
+    """Serve ``directory`` for every path that no route knows.
+
+    Not a mount at ``/``: that would also take an API path asked for with the wrong method, which
+    is a 405 and not a 404.
+    """
+    app.router.default = _SinglePage(directory, api_prefix)

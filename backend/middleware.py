@@ -5,6 +5,7 @@ Plain ASGI, not BaseHTTPMiddleware: streams pass through without a task or a que
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Sequence
@@ -15,8 +16,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backend.metrics import Metrics
 from backend.problem_handlers import problem_response
-from backend.problems import BadRequestError
+from backend.problems import BadRequestError, InternalError, Problem, TooLargeError
 from backend.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 # Mantine and Plotly set style attributes; Plotly's image download goes through data: and blob:.
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -41,9 +44,14 @@ SECURITY_HEADERS = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
 STRICT_TRANSPORT = "max-age=31536000"
+MAX_BODY_BYTES = 1 << 20
 
 
-def add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
+def add_middleware(
+    app: FastAPI, settings: Settings, metrics: Metrics, streaming: Sequence[str]
+) -> None:
+    """``streaming`` paths take bodies of any length: they bound what they keep themselves."""
+    app.add_middleware(BodyLimitMiddleware, exempt=streaming)
     app.add_middleware(HostMiddleware, allowed=settings.allowed_hosts)
     app.add_middleware(EnvelopeMiddleware, metrics=metrics, https=settings.secure_cookies)
 
@@ -76,8 +84,43 @@ def without_port(host: str) -> str:
     return name if colon and port.isdecimal() and not name.endswith(":") else host
 
 
+class BodyLimitMiddleware:
+    """Refuses JSON bodies beyond any that is meant, before they fill the memory."""
+
+    def __init__(self, app: ASGIApp, exempt: Sequence[str]) -> None:
+        self._app, self._exempt = app, frozenset(exempt)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in self._exempt:
+            await self._app(scope, receive, send)
+            return
+        announced = Headers(scope=scope).get("content-length", "")
+        if announced.isdecimal() and int(announced) > MAX_BODY_BYTES:
+            await problem_response(_body_too_large().problem)(scope, receive, send)
+            return
+        received = 0
+
+        async def receive_bounded() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > MAX_BODY_BYTES:
+                raise _body_too_large()
+            return message
+
+        await self._app(scope, receive_bounded, send)
+
+
+def _body_too_large() -> TooLargeError:
+    return TooLargeError(f"the body is larger than {MAX_BODY_BYTES} bytes")
+
+
 class EnvelopeMiddleware:
-    """Gives every response its headers and counts it. The outermost layer."""
+    """Gives every response its headers and counts it; answers what nobody else caught.
+
+    The outermost layer: Starlette's own handler for such errors lies outside all middleware, and
+    its responses would have neither headers nor id.
+    """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, https: bool) -> None:
         self._app, self._metrics = app, metrics
@@ -89,25 +132,39 @@ class EnvelopeMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope["request_id"] = secrets.token_hex(8)
-        started = time.perf_counter()
+        identifier = secrets.token_hex(8)
+        began, responding = time.perf_counter(), False
 
         async def send_with_headers(message: Message) -> None:
+            nonlocal responding
             if message["type"] == "http.response.start":
-                self._add_headers(scope, message)
-                self._count(scope, message["status"], time.perf_counter() - started)
+                responding = True
+                self._add_headers(identifier, message)
+                self._count(scope, message["status"], time.perf_counter() - began)
             await send(message)
 
-        await self._app(scope, receive, send_with_headers)
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except Exception:
+            logger.exception("request %s failed", identifier)
+            if responding:
+                raise  # too late for an answer; the server breaks the connection off
+            await problem_response(_unexpected(identifier))(scope, receive, send_with_headers)
 
-    def _add_headers(self, scope: Scope, message: Message) -> None:
+    def _add_headers(self, identifier: str, message: Message) -> None:
         headers = MutableHeaders(scope=message)
         for name, value in self._headers.items():
             headers[name] = value
-        headers["X-Request-ID"] = scope["request_id"]
+        headers["X-Request-ID"] = identifier
         headers.setdefault("Cache-Control", "no-store")
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         method, route = scope["method"], getattr(scope.get("route"), "path", "other")
         self._metrics.requests.labels(method, route, status).inc()
         self._metrics.latency.labels(method, route).observe(seconds)
+
+
+def _unexpected(identifier: str) -> Problem:
+    return InternalError(
+        f"an error of the server's own; its log has it as request {identifier}"
+    ).problem

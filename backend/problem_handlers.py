@@ -38,7 +38,6 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.exception_handler(ClientDisconnect)(_disconnected)
     for kind in (OperationalError, InterfaceError, PoolTimeoutError):
         app.exception_handler(kind)(_no_database)
-    app.exception_handler(Exception)(_unexpected)
 
 
 async def _problem(_: Request, error: ProblemError) -> Response:
@@ -64,6 +63,8 @@ def _field(location: tuple[int | str, ...]) -> str:
 
 
 async def _http(request: Request, error: HTTPException) -> Response:
+    if isinstance(error.__cause__, ProblemError):  # FastAPI wraps what reading a body raises
+        return await _problem(request, error.__cause__)
     status = HTTPStatus(error.status_code)
     detail = error.detail
     if detail == status.phrase:
@@ -81,11 +82,3 @@ async def _no_database(_: Request, error: Exception) -> Response:
     logger.error("the database failed a request", exc_info=error)
     problem = UnavailableError("the database does not answer; try again in a moment").problem
     return problem_response(problem, {"Retry-After": "2"})
-
-
-async def _unexpected(request: Request, error: Exception) -> Response:
-    identifier = request.scope.get("request_id", "unknown")
-    logger.error("request %s failed", identifier, exc_info=error)
-    status = HTTPStatus.INTERNAL_SERVER_ERROR
-    detail = f"an error of the server's own; its log has it as request {identifier}"
-    return problem_response(Problem(title=status.phrase, status=status, detail=detail))

@@ -32,7 +32,7 @@ class Problem(BaseModel):
 class ProblemError(Exception):
     """An error that carries its status code; the edge turns it into a Problem."""
 
-    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    status: HTTPStatus
 
     def __init__(
         self,
@@ -55,6 +55,10 @@ class ProblemError(Exception):
             errors=list(self.errors),
             state=self.state,
         )
+
+
+class InternalError(ProblemError):
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class BadRequestError(ProblemError):

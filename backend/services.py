@@ -37,7 +37,7 @@ class Services:
         return self.engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
-def services(request: Request) -> Services:
+async def services(request: Request) -> Services:
     """The services of the app that handles ``request``."""
     held: Services = request.app.state.services
     return held

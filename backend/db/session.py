@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.ext.asyncio import (
     AsyncEngine,
@@ -35,8 +36,15 @@ def normalise_url(text: str) -> URL:
     return make_url(f"{DRIVER}://{rest}")
 
 
-def _connect_args() -> dict[str, Any]:
-    return {"connect_timeout": CONNECT_SECONDS, "application_name": "plait"}
+def _options() -> dict[str, Any]:
+    """What both kinds of engine share. The ping before each use means that a database that was
+    restarted costs no failed request."""
+    return {
+        "pool_pre_ping": True,
+        "connect_args": {"connect_timeout": CONNECT_SECONDS, "application_name": "plait"},
+        "json_serializer": lambda value: orjson.dumps(value).decode(),
+        "json_deserializer": orjson.loads,
+    }
 
 
 def create_engine_for_api(settings: Settings) -> AsyncEngine:
@@ -45,8 +53,7 @@ def create_engine_for_api(settings: Settings) -> AsyncEngine:
         pool_size=8,
         max_overflow=8,
         pool_timeout=10,
-        pool_pre_ping=True,  # a restarted database costs no failed request
-        connect_args=_connect_args(),
+        **_options(),
     )
 
 
@@ -60,8 +67,7 @@ def create_sync_engine(settings: Settings) -> Engine:
         database_url(settings),
         pool_size=2,
         max_overflow=8,
-        pool_pre_ping=True,
-        connect_args=_connect_args(),
+        **_options(),
     )
 
 

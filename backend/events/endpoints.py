@@ -22,7 +22,7 @@ router = APIRouter(tags=["events"], responses=responses(401, 403, 422))
 After = Annotated[int, Query(ge=0, description="the last sequence number already seen")]
 
 
-def _streams(services: ServicesDep) -> EventStreams:
+async def _streams(services: ServicesDep) -> EventStreams:
     return EventStreams(services.sessions, services.hub, services.metrics)
 
 

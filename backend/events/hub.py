@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import orjson
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from backend.events.channel import PATTERN, job_of
-from backend.jobs.schemas import EventType
+from backend.jobs.schemas import EventRead, EventType
 
 logger = logging.getLogger(__name__)
 
@@ -129,17 +128,19 @@ class EventHub:
                     self.connected = True
                     self._resynchronise_all()
                 elif message["type"] == "pmessage":
-                    self._dispatch(message)
+                    try:
+                        self._dispatch(message)
+                    except ValueError as error:
+                        logger.warning("ignored what is no event on %r: %s", PATTERN, error)
 
     def _dispatch(self, message: dict[str, Any]) -> None:
         job_id = job_of(message["channel"].decode())
         of_job = self._by_job.get(job_id)
         if not of_job and not self._of_all:
             return
-        fields = orjson.loads(message["data"])
-        announcement = Announcement(
-            job_id, fields["seq"], EventType(fields["type"]), message["data"].decode()
-        )
+        body = message["data"].decode()
+        event = EventRead.model_validate_json(body)
+        announcement = Announcement(job_id, event.seq, event.type, body)
         for subscription in of_job or ():
             subscription.offer(announcement)
         if announcement.type is EventType.STATE:

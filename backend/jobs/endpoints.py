@@ -20,7 +20,7 @@ from backend.services import ServicesDep
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses=responses(401, 403, 422))
 
 
-def _service(services: ServicesDep, transaction: TransactionDep) -> JobService:
+async def _service(services: ServicesDep, transaction: TransactionDep) -> JobService:
     return JobService(transaction, services.announcer, services.doorbell)
 
 

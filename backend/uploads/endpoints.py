@@ -33,7 +33,7 @@ _RAW_BODY = {
 }
 
 
-def _service(services: ServicesDep, transaction: TransactionDep) -> UploadService:
+async def _service(services: ServicesDep, transaction: TransactionDep) -> UploadService:
     return UploadService(transaction, services.storage)
 
 
