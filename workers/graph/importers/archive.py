@@ -15,7 +15,9 @@ from pathlib import Path
 MAX_ENTRIES = 20_000
 MAX_RATIO = 200  # weights are stored as they are, and JSON shrinks about tenfold
 
+_LOCAL_HEADER_BYTES = 30  # before its name and extra field
 _ENCRYPTED = 0x1
+
 
 
 class ArchiveError(ValueError):
@@ -82,7 +84,7 @@ def _check_extents(entries: Sequence[zipfile.ZipInfo], size: int) -> None:
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset < end:
             raise ArchiveError(f"the entry {entry.filename!r} overlaps the one before it")
-        end = entry.header_offset + zipfile.sizeFileHeader + entry.compress_size
+        end = entry.header_offset + _LOCAL_HEADER_BYTES + entry.compress_size
         if end > size:
             raise ArchiveError(f"the entry {entry.filename!r} is cut off")
 
