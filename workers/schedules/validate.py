@@ -24,7 +24,7 @@ def validate(plan: Plan, graph: Graph) -> None:
     position = _launched_once(plan, graph)
     _events_in_order(plan)
     _written_once(graph)
-    happened = _happened_before(plan)
+    happened = happened_before(plan)
     for launch, before in zip(plan.launches, happened, strict=True):
         for predecessor in graph.predecessors[graph.index[launch.unit]]:
             name = graph.units[predecessor].name
@@ -95,8 +95,11 @@ def _written_once(graph: Graph) -> None:
             writer[name] = unit.name
 
 
-def _happened_before(plan: Plan) -> list[int]:
-    """For each launch the set of launches that have ended when it starts, as a bit mask."""
+def happened_before(plan: Plan) -> list[int]:
+    """For each launch the set of launches that have ended when it starts, as a bit mask.
+
+    Needs events in order, as ``validate`` proves them.
+    """
     last: dict[int, int] = {}
     recorder: dict[int, int] = {}
     happened: list[int] = []

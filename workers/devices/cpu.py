@@ -1,0 +1,69 @@
+"""The CPU as a device: streams are threads pinned to cores."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from threading import Lock
+
+from torch import Tensor
+
+from workers.devices.arrangement import Host, arrange
+from workers.devices.base import Device, DeviceError, DeviceFacts, Executable
+from workers.devices.cpu_executable import CpuExecutable
+from workers.devices.cpu_facts import read_cpu
+from workers.devices.cpu_workers import Worker
+from workers.graph.graph import Graph
+from workers.schedules.plan import Plan
+from workers.schedules.validate import validate
+
+
+class CpuDevice(Device):
+    """All cores that this process may use, when it is opened. One Plan runs at a time.
+
+    Worker threads are shared by all executables and live until the device is closed: starting a
+    thread, its OpenMP team and its libraries' scratch memory costs more than many a Plan.
+    """
+
+    def __init__(self) -> None:
+        self._facts = read_cpu()
+        self._cores = sorted(os.sched_getaffinity(0))
+        self._workers: dict[tuple[int, ...], list[Worker]] = {}
+        self._lock = Lock()
+        self._closed = False
+
+    @property
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def prepare(self, graph: Graph, weights: Mapping[str, Tensor], plan: Plan) -> Executable:
+        if self._closed:
+            raise DeviceError("the CPU device is closed; open it again")
+        validate(plan, graph)
+        arrangement = arrange(plan, graph, len(self._cores))
+        with self._lock:
+            workers = self._staff(arrangement.hosts)
+        cores = tuple(self._cores)
+        return CpuExecutable(graph, weights, arrangement, workers, cores, self._lock)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for workers in self._workers.values():
+                for worker in workers:
+                    worker.close()
+            self._workers.clear()
+
+    def _staff(self, hosts: tuple[Host, ...]) -> list[Worker]:
+        """A worker for each host, with a team on the host's cores."""
+        taken: Counter[tuple[int, ...]] = Counter()
+        staff = []
+        for host in hosts:
+            cores = tuple(self._cores[core] for core in host.cores)
+            ready = self._workers.setdefault(cores, [])
+            if taken[cores] == len(ready):
+                ready.append(Worker(cores))
+            staff.append(ready[taken[cores]])
+            taken[cores] += 1
+        return staff

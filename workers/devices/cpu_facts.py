@@ -1,0 +1,71 @@
+"""What the CPU is, without importing torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+
+from workers.devices.base import DeviceFacts
+
+_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "asimd", "sve")
+"""Instruction sets that the CPU libraries choose kernels by."""
+
+_SETTINGS = (
+    "OMP_WAIT_POLICY",
+    "GOMP_SPINCOUNT",
+    "OMP_PROC_BIND",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+    "ATEN_CPU_CAPABILITY",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "MKL_ENABLE_INSTRUCTIONS",
+)
+"""Environment variables that change how fast the same operator runs."""
+
+
+def read_cpu() -> DeviceFacts:
+    """The facts of the CPU that this process may use: its affinity mask counts, not the machine."""
+    cores = len(os.sched_getaffinity(0))
+    model, flags = _model_and_flags(Path("/proc/cpuinfo").read_text())
+    memory = _memory_bytes(Path("/proc/meminfo").read_text())
+    versions = {"torch": version("torch"), "python": platform.python_version()}
+    identity = {
+        "machine": platform.machine(),
+        "model": model,
+        "flags": [flag for flag in _FLAGS if flag in flags],
+        "cores": cores,
+        "memory_gib": round(memory / 2**30),
+        "settings": {name: os.environ[name] for name in _SETTINGS if name in os.environ},
+        "versions": versions,
+    }
+    digest = blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=8).hexdigest()
+    return DeviceFacts(
+        name="cpu",
+        kind="cpu",
+        description=f"{model}, {cores} core{'s' if cores > 1 else ''}",
+        fingerprint=f"cpu-{digest}",
+        parallelism=cores,
+        memory_bytes=memory,
+        versions=versions,
+    )
+
+
+def _model_and_flags(cpuinfo: str) -> tuple[str, frozenset[str]]:
+    """The first processor's model and instruction sets, from ``/proc/cpuinfo``."""
+    fields: dict[str, str] = {}
+    for line in cpuinfo.splitlines():
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip().lower(), value.strip())
+    model = fields.get("model name") or fields.get("cpu part") or platform.machine()
+    return model, frozenset(fields.get("flags", fields.get("features", "")).split())
+
+
+def _memory_bytes(meminfo: str) -> int:
+    for line in meminfo.splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError("/proc/meminfo has no MemTotal")
