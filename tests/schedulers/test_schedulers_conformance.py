@@ -51,10 +51,10 @@ def test_shapes(name: str, dag: Dag) -> None:
 def test_random_graphs_twice(name: str, dag: Dag, seed: int) -> None:
     graph = graph_of(dag)
     scheduler = schedulers.create(name)
-    first = scheduler.schedule(graph, FakeClockOracle(random_latency(seed)))
+    first = scheduler.schedule(graph, FakeClockOracle(random_latency(seed, graph)))
     check(graph, first.schedule)
     assert first.schedule.scheduler == name
-    assert scheduler.schedule(graph, FakeClockOracle(random_latency(seed))) == first
+    assert scheduler.schedule(graph, FakeClockOracle(random_latency(seed, graph))) == first
 
 
 @pytest.mark.parametrize("budget", [0, 3, 12, 20])

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
+from workers.graph.graph import Graph
+from workers.graph.signature import signature
 from workers.schedulers.base import StageLatency
 from workers.schedules.schedule import Stage
 
@@ -34,12 +36,13 @@ class FakeClockOracle:
         return answers
 
 
-def random_latency(seed: int) -> Callable[[Stage], float]:
-    """A latency in whole ms that depends on the stage's Units alone: no order of additions can
-    make two equal sums differ."""
+def random_latency(seed: int, graph: Graph) -> Callable[[Stage], float]:
+    """A random latency that is the same for stages of the same structure, as on a device. In whole
+    ms, so that no order of additions makes two equal sums differ."""
 
     def latency_of(stage: Stage) -> float:
-        text = f"{seed}:{sorted(stage.units)}"
+        positions = sorted(graph.index[name] for name in stage.units)
+        text = f"{seed}:{signature(graph, positions)}"
         return float(int.from_bytes(blake2b(text.encode(), digest_size=2).digest()) % 997 + 1)
 
     return latency_of
