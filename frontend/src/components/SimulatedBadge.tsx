@@ -4,7 +4,7 @@ import { Badge, Tooltip } from "@mantine/core";
 export function SimulatedBadge() {
   return (
     <Tooltip label="Taken on a simulated device, not measured">
-      <Badge color="yellow" size="sm" tt="none" maw="none">
+      <Badge color="yellow" size="sm" tt="none" maw="none" flex="none">
         simulated
       </Badge>
     </Tooltip>

@@ -62,6 +62,10 @@ export function dateTime(iso: string): string {
   return new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
+export function date(iso: string): string {
+  return new Date(iso).toLocaleDateString(undefined, { dateStyle: "medium" });
+}
+
 export function clock(iso: string): string {
   return new Date(iso).toLocaleTimeString(undefined, { hour12: false });
 }

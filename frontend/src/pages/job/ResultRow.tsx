@@ -25,7 +25,7 @@ export function ResultRow({ row: { result, ratio }, jobId }: { row: Compared; jo
             {schedulerName(result.scheduler)}
           </Text>
           {result.winner && (
-            <Badge size="sm" tt="none" maw="none">
+            <Badge size="sm" tt="none" maw="none" flex="none">
               chosen
             </Badge>
           )}

@@ -18,25 +18,23 @@ export function UploadsTable({ uploads }: { uploads: readonly Upload[] }) {
   };
   return (
     <>
-      <Table.ScrollContainer minWidth={640} type="native">
-        <Table highlightOnHover>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>File</Table.Th>
-              <Table.Th>Format</Table.Th>
-              <Table.Th ta="right">Size</Table.Th>
-              <Table.Th>SHA-256</Table.Th>
-              <Table.Th>Uploaded</Table.Th>
-              <Table.Th aria-label="Actions" />
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {uploads.map((upload) => (
-              <UploadRow key={upload.id} upload={upload} onDelete={() => setDoomed(upload)} />
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+      <Table highlightOnHover>
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>File</Table.Th>
+            <Table.Th visibleFrom="sm">Format</Table.Th>
+            <Table.Th ta="right">Size</Table.Th>
+            <Table.Th visibleFrom="sm">SHA-256</Table.Th>
+            <Table.Th visibleFrom="sm">Uploaded</Table.Th>
+            <Table.Th aria-label="Actions" />
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {uploads.map((upload) => (
+            <UploadRow key={upload.id} upload={upload} onDelete={() => setDoomed(upload)} />
+          ))}
+        </Table.Tbody>
+      </Table>
       <ConfirmDialog
         opened={doomed !== null}
         title="Delete this model?"
@@ -56,12 +54,13 @@ export function UploadsTable({ uploads }: { uploads: readonly Upload[] }) {
 function UploadRow({ upload, onDelete }: { upload: Upload; onDelete: () => void }) {
   return (
     <Table.Tr data-testid="upload-row">
-      <Table.Td maw={360}>
+      {/* Takes what the others leave, however long the name is. */}
+      <Table.Td w="100%" maw={0}>
         <Text size="sm" fw={500} truncate title={upload.filename}>
           {upload.filename}
         </Text>
       </Table.Td>
-      <Table.Td>
+      <Table.Td visibleFrom="sm">
         <Badge variant="default" size="sm" tt="none" fw={500}>
           {upload.format}
         </Badge>
@@ -69,12 +68,12 @@ function UploadRow({ upload, onDelete }: { upload: Upload; onDelete: () => void 
       <Table.Td ta="right" style={{ whiteSpace: "nowrap" }}>
         {bytes(upload.size_bytes)}
       </Table.Td>
-      <Table.Td>
+      <Table.Td visibleFrom="sm">
         <Tooltip label={upload.sha256} multiline maw={340} style={{ overflowWrap: "anywhere" }}>
           <Code>{shortId(upload.sha256)}</Code>
         </Tooltip>
       </Table.Td>
-      <Table.Td>
+      <Table.Td visibleFrom="sm">
         <Ago at={upload.created_at} />
       </Table.Td>
       <Table.Td>

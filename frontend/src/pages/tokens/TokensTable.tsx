@@ -5,7 +5,7 @@ import { useRevokeToken } from "@/api/mutations";
 import type { Token } from "@/api/types";
 import { Ago } from "@/components/Ago";
 import { ConfirmDialog } from "@/components/ConfirmDialog";
-import { dateTime } from "@/lib/format";
+import { date } from "@/lib/format";
 
 export function TokensTable({ tokens }: { tokens: readonly Token[] }) {
   const [doomed, setDoomed] = useState<Token | null>(null);
@@ -76,7 +76,7 @@ function TokenRow({ token, onRevoke }: { token: Token; onRevoke: () => void }) {
         <Ago at={token.created_at} />
       </Table.Td>
       <Table.Td>{token.last_used_at ? <Ago at={token.last_used_at} /> : "never"}</Table.Td>
-      <Table.Td>{token.expires_at ? dateTime(token.expires_at) : "never"}</Table.Td>
+      <Table.Td>{token.expires_at ? date(token.expires_at) : "never"}</Table.Td>
       <Table.Td ta="right">
         {revoked ? (
           "revoked"
