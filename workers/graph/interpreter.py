@@ -9,11 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from workers.graph.graph import Argument, DtypeRef, Graph, GraphError, Operator, Unit, ValueRef
-from workers.graph.operators import KINDS, is_kernel_free
+from workers.graph.bindings import binding, in_place_binding, returns_sequence
+from workers.graph.graph import (
+    Argument,
+    DtypeRef,
+    Graph,
+    GraphError,
+    Operator,
+    Unit,
+    ValueRef,
+    references,
+)
+from workers.graph.operators import KINDS
 
-# Written over their own operand where the operand is a fresh tensor that nobody else reads.
-_IN_PLACE = {"aten.relu.default": "relu_"}
+# Operators of these kinds never return memory that belongs to their operands, for any arguments.
+_FRESH = {"conv", "linear", "matmul", "normalization"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +36,6 @@ class CompiledUnit:
     function: Callable[..., tuple[Tensor, ...]]
 
 
-def resolve(target: str) -> Callable[..., Any]:
-    """The torch operator of a qualified name. Raises GraphError if it is not allowed."""
-    if target not in KINDS:
-        raise GraphError(f"operator {target!r} is not allowed")
-    _, name, overload = target.split(".")
-    operator: Callable[..., Any] = getattr(getattr(torch.ops.aten, name), overload)
-    return operator
-
-
 def compile_unit(graph: Graph, unit: Unit, weights: Mapping[str, Tensor]) -> CompiledUnit:
     """Compile a Unit, with its weights bound, for repeated calls.
 
@@ -42,7 +43,7 @@ def compile_unit(graph: Graph, unit: Unit, weights: Mapping[str, Tensor]) -> Com
 
         def unit(v0):
             v1 = f0(v0, c0, c1, ...)
-            v2 = f1(v1)          # in place: nobody else reads v1
+            v2 = f1(v1)          # in place: v1 is fresh and nobody else reads it
             return (v2,)
 
     The source holds no text of the graph, only numbered names; values are bound by position.
@@ -88,35 +89,32 @@ class _Compiler:
         call = f"{function}({', '.join(arguments)})"
         names = [self._variable(name) for name in operator.outputs]
         targets = names[0] if len(names) == 1 else ", ".join(names)
-        if len(names) == 1 and _returns_sequence(operator.target):
+        if len(names) == 1 and returns_sequence(operator.target):
             targets += ","
         return f"    {targets} = {call}"
 
     def _function(self, operator: Operator) -> Callable[..., Any]:
-        if operator.target in _IN_PLACE and self._owns(operator.inputs[0]):
-            name = _IN_PLACE[operator.target]
-            in_place: Callable[..., Any] = getattr(torch.ops.aten, name).default
+        in_place = in_place_binding(operator.target)
+        if in_place is not None and self._owns(operator.inputs[0]):
             return in_place
-        return resolve(operator.target)
+        return binding(operator.target)
 
     def _owns(self, value: str) -> bool:
         """Whether ``value`` is a fresh tensor of this Unit with exactly one reader."""
         if value in self._unit.outputs or value in self._graph.outputs:
             return False
-        readers = sum(operator.inputs.count(value) for operator in self._unit.operators)
-        made_by = [o for o in self._unit.operators if value in o.outputs]
-        return readers == 1 and bool(made_by) and not is_kernel_free(made_by[0].target)
+        readers = sum(value in operator.inputs for operator in self._unit.operators)
+        makers = [o for o in self._unit.operators if value in o.outputs]
+        return readers == 1 and bool(makers) and KINDS[makers[0].target] in _FRESH
 
     def _expression(self, argument: Argument) -> str:
         if isinstance(argument, ValueRef):
             if argument.name in self._weights:
                 return self._bind("w", self._weights[argument.name])
             return self._variable(argument.name)
-        if isinstance(argument, DtypeRef):
-            return self._bind("c", getattr(torch, argument.name))
-        if isinstance(argument, tuple):
+        if isinstance(argument, tuple) and any(references(argument)):
             return f"[{', '.join(self._expression(item) for item in argument)}]"
-        return self._bind("c", argument)
+        return self._bind("c", _constant(argument))
 
     def _bind(self, prefix: str, value: Any) -> str:
         name = f"{prefix}{len(self._bound)}"
@@ -127,13 +125,15 @@ class _Compiler:
         return self._variables.setdefault(name, f"v{len(self._variables)}")
 
 
+def _constant(argument: Argument) -> Any:
+    """An argument without tensors as torch takes it; operators do not change their arguments, so
+    that one list serves every call."""
+    if isinstance(argument, tuple):
+        return [_constant(item) for item in argument]
+    return getattr(torch, argument.name) if isinstance(argument, DtypeRef) else argument
+
+
 def _identifier(name: str) -> str:
     if not name.isidentifier():
         raise GraphError(f"{name!r} is not a keyword of an operator")
     return name
-
-
-def _returns_sequence(target: str) -> bool:
-    """Whether the operator returns a list or a tuple, even of one tensor."""
-    returns = resolve(target)._schema.returns  # type: ignore[attr-defined]
-    return len(returns) > 1 or str(returns[0].type).startswith("List")
