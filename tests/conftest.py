@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -21,8 +22,13 @@ TokenMaker = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    with running_servers(tmp_path_factory.mktemp("servers")) as running:
+def servers() -> Iterator[Servers]:
+    """Not under pytest's own folder: every pytest that starts makes that private to its user
+    again, and as root PostgreSQL runs as another one."""
+    with (
+        tempfile.TemporaryDirectory(prefix="plait-tests-") as home,
+        running_servers(Path(home)) as running,
+    ):
         yield running
 
 

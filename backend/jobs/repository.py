@@ -49,5 +49,5 @@ class JobRepository:
 
     async def count_by_state(self) -> dict[JobState, int]:
         query = select(Job.state, func.count()).group_by(Job.state)
-        counts = dict((await self._session.execute(query)).tuples().all())
+        counts = {state: count for state, count in await self._session.execute(query)}
         return {state: counts.get(state, 0) for state in JobState}
