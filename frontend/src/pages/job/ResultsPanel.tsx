@@ -54,7 +54,7 @@ function ResultsTable({ batches, jobId, showPending }: ResultsTableProps) {
       <Table data-testid="results-table" highlightOnHover className={classes.table}>
         <Table.Thead>
           <Table.Tr>
-            <Table.Th>Scheduler</Table.Th>
+            <Table.Th miw={190}>Scheduler</Table.Th>
             <Table.Th ta="right">Latency</Table.Th>
             <Table.Th ta="right">95 % interval</Table.Th>
             <Table.Th ta="right">To baseline</Table.Th>
