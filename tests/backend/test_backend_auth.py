@@ -169,9 +169,7 @@ async def test_a_revoked_or_expired_token_is_refused(
     assert (await anonymous.get("/api/v1/jobs", headers=bearer(expired))).status_code == 200
     with sessions() as session, session.begin():
         past = datetime.now(UTC) - timedelta(seconds=1)
-        session.execute(
-            update(ApiToken).where(ApiToken.name == "expired").values(expires_at=past)
-        )
+        session.execute(update(ApiToken).where(ApiToken.name == "expired").values(expires_at=past))
         assert not token_is_valid(session, settings, expired)
         assert not token_is_valid(session, settings, revoked)
         assert not token_is_valid(session, settings, "nonsense")

@@ -287,9 +287,7 @@ async def test_a_retry_starts_afresh_and_rings(
     client: httpx.AsyncClient, sessions: sessionmaker[Session], settings: Settings
 ) -> None:
     problem = {"kind": "import", "detail": "no such operator", "operator": "aten.foo"}
-    job = add(
-        sessions, state="failed", attempt=3, problem=problem, finished_at=datetime.now(UTC)
-    )
+    job = add(sessions, state="failed", attempt=3, problem=problem, finished_at=datetime.now(UTC))
     before = (await client.get(f"/api/v1/jobs/{job}")).json()
     assert before["problem"] == problem
     after = (await client.post(f"/api/v1/jobs/{job}/retry")).json()
