@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
+
+from workers.measure.statistics import median, median_interval, outliers
 
 
 class Failure(StrEnum):
@@ -33,10 +38,32 @@ class Measurement:
     failure: Failure | None = None
     reason: str | None = None
 
+    @classmethod
+    def of(cls, latencies_ms: Sequence[float], simulated: bool = False) -> Self:
+        """Summarise the latencies of repeated runs; raises ValueError for none."""
+        low, high = median_interval(latencies_ms)
+        return cls(
+            latency_ms=median(latencies_ms),
+            low_ms=low,
+            high_ms=high,
+            samples=len(latencies_ms),
+            outliers=outliers(latencies_ms),
+            simulated=simulated,
+        )
+
+    @classmethod
+    def failed(cls, failure: Failure, reason: str) -> Self:
+        """A candidate without a latency."""
+        return cls(math.inf, math.inf, math.inf, samples=0, failure=failure, reason=reason)
+
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One batch of a measurer: the DP-level history that the dashboard draws (DOPpler)."""
+    """One batch of a measurer: the DP-level history that the dashboard draws (DOPpler).
+
+    ``timeout_s`` is 0 where nothing can be timed out; ``mean_deviation`` is how far parallel
+    latencies were from the serial ones of the same candidates, 0 where all were serial.
+    """
 
     number: int
     degree_of_parallelism: int

@@ -1,0 +1,116 @@
+"""The LatencyOracle that measures: behind it are a device, a measurer and the ProfileIndex."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from torch import Tensor
+
+from workers.devices.base import Device
+from workers.graph.graph import Graph
+from workers.graph.signature import signature
+from workers.measure.measurement import Failure, Measurement, Round
+from workers.measure.profile_index import ProfileIndex, ProfileKey
+from workers.measure.serial import Candidate, Measurer, SerialMeasurer
+from workers.measure.subgraph import subgraph
+from workers.schedulers.base import StageLatency
+from workers.schedules.lower import lower
+from workers.schedules.plan import Plan
+from workers.schedules.schedule import Stage, StageSchedule
+
+PROVIDER = "aten"
+"""Who implements the operators: PyTorch's own kernels."""
+
+
+def ignore_round(record: Round) -> None:
+    """Told of rounds, does nothing with them."""
+
+
+class MeasuringOracle:
+    """Answers with measurements on ``device``, each taken at most once ever.
+
+    A stage is measured as a graph of its own, from its fork to its join, on random inputs. Its key
+    in ``index`` is structural: equal stages of different blocks, models and jobs are one entry.
+    After ``deadline`` (of ``time.monotonic``) only the index answers; the rest is infinite with
+    the reason ``budget``, and is not recorded.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        weights: Mapping[str, Tensor],
+        device: Device,
+        index: ProfileIndex,
+        seed: int = 0,
+        deadline: float = math.inf,
+        on_round: Callable[[Round], None] = ignore_round,
+        measurer: Measurer | None = None,
+    ) -> None:
+        self._graph, self._weights = graph, weights
+        self._device, self._index = device, index
+        self._deadline, self._on_round = deadline, on_round
+        self._measurer = measurer or SerialMeasurer(device, seed=seed)
+        self.measured = 0
+        """Stages that were measured; the others were known."""
+        self.looked_up = 0
+        """Stages that the index, or an equal stage of the same batch, answered."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing is held that must be freed: executables live as long as their measurement."""
+
+    @property
+    def parallelism(self) -> int:
+        return self._device.facts.parallelism
+
+    def stage_latencies(self, stages: Sequence[Stage]) -> Sequence[StageLatency]:
+        plans = [self._plan(stage) for stage in stages]
+        keys = [self._key(stage, plan) for stage, plan in zip(stages, plans, strict=True)]
+        known = self._index.lookup(list(dict.fromkeys(keys)))
+        missing = {
+            key: Candidate(subgraph(self._graph, stage.units), self._weights, plan)
+            for key, stage, plan in zip(keys, stages, plans, strict=True)
+            if key not in known
+        }
+        if missing:
+            known |= self._measure(missing)
+        self.looked_up += len(stages) - len(missing)
+        return [StageLatency(known[key].latency_ms, known[key].reason) for key in keys]
+
+    def _measure(self, missing: Mapping[ProfileKey, Candidate]) -> dict[ProfileKey, Measurement]:
+        batch = self._measurer.measure(
+            list(missing.values()), expired=lambda: time.monotonic() >= self._deadline
+        )
+        found = dict(zip(missing, batch.measurements, strict=True))
+        taken = {key: m for key, m in found.items() if m.failure is not Failure.BUDGET}
+        if taken:
+            self._index.record(taken)
+            self.measured += len(taken)
+            self._on_round(batch.round)
+        return found
+
+    def _plan(self, stage: Stage) -> Plan:
+        return lower(StageSchedule("stage", (stage,)), self._graph, self.parallelism)
+
+    def _key(self, stage: Stage, plan: Plan) -> ProfileKey:
+        """The structure of the Units, how they are grouped, and each group's threads."""
+        positions = [self._graph.index[name] for name in stage.units]
+        groups = "|".join(str(len(group)) for group in stage.groups)
+        threads = "+".join(str(stream.threads) for stream in plan.streams)
+        return ProfileKey(
+            device_fingerprint=self._device.facts.fingerprint,
+            provider=PROVIDER,
+            context=f"{stage.strategy} threads={threads}",
+            signature=f"{signature(self._graph, positions)}:{groups}",
+        )

@@ -1,0 +1,133 @@
+"""The serial measurer: one candidate at a time, alone on the device."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from workers.devices.base import Device, DeviceError, Executable
+from workers.graph.graph import Graph
+from workers.graph.random_inputs import random_inputs
+from workers.measure.measurement import Failure, Measurement, Round
+from workers.schedules.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long to measure a candidate, in ms: repeats fill ``target_ms`` within their bounds, and
+    fewer than ``min_repeats`` are made only past ``limit_ms``, never fewer than two."""
+
+    target_ms: float = 30.0
+    limit_ms: float = 300.0
+    min_repeats: int = 10
+    max_repeats: int = 100
+    warm_up_ms: float = 100.0
+
+    def repeats(self, latency_ms: float) -> int:
+        wanted = min(max(self.target_ms / latency_ms, self.min_repeats), self.max_repeats)
+        return max(2, min(math.ceil(wanted), int(self.limit_ms / latency_ms)))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What to measure: a Plan of a Graph with its weights."""
+
+    graph: Graph
+    weights: Mapping[str, Tensor]
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Measurements in the order of their candidates, and the round that took them."""
+
+    measurements: tuple[Measurement, ...]
+    round: Round
+
+
+class Measurer(Protocol):
+    """Takes a batch of candidates and gives their latencies back."""
+
+    def measure(self, candidates: Sequence[Candidate], expired: Callable[[], bool] = ...) -> Batch:
+        """Measure each candidate; those left when ``expired`` turns true fail with BUDGET."""
+        ...
+
+
+def never() -> bool:
+    """The budget that is never used up."""
+    return False
+
+
+@dataclass
+class SerialMeasurer:
+    """Measures on ``device``, with random inputs from ``seed``. Failures are measurements."""
+
+    device: Device
+    effort: Effort = Effort()
+    seed: int = 0
+    _rounds: int = field(default=0, init=False)
+
+    def measure(
+        self, candidates: Sequence[Candidate], expired: Callable[[], bool] = never
+    ) -> Batch:
+        start = time.perf_counter()
+        measurements = tuple(
+            Measurement.failed(Failure.BUDGET, "budget") if expired() else self._measure(candidate)
+            for candidate in candidates
+        )
+        self._rounds += 1
+        return Batch(
+            measurements,
+            Round(
+                number=self._rounds,
+                degree_of_parallelism=1,
+                candidates=sum(m.failure is not Failure.BUDGET for m in measurements),
+                timeout_s=0.0,
+                failures=sum(m.failure not in (None, Failure.BUDGET) for m in measurements),
+                timeouts=0,
+                outliers=sum(m.outliers for m in measurements),
+                remeasured=0,
+                mean_deviation=0.0,
+                duration_s=time.perf_counter() - start,
+            ),
+        )
+
+    def _measure(self, candidate: Candidate) -> Measurement:
+        try:
+            with self.device.prepare(
+                candidate.graph, candidate.weights, candidate.plan
+            ) as executable:
+                inputs = random_inputs(candidate.graph, self.seed)
+                latency = warm_up(executable, inputs, self.effort.warm_up_ms)
+                latencies = executable.time(inputs, self.effort.repeats(latency))
+        except DeviceError as error:
+            return Measurement.failed(_kind(error), str(error))
+        return Measurement.of(latencies, simulated=self.device.facts.simulated)
+
+
+def warm_up(executable: Executable, inputs: Mapping[str, Tensor], limit_ms: float) -> float:
+    """Run until the latency no longer falls: three runs in a row that are not 3 % faster than the
+    fastest before, or ``limit_ms`` in all. Returns the fastest latency in ms."""
+    fastest, stale, spent = math.inf, 0, 0.0
+    while stale < 3 and spent < limit_ms:
+        (latency,) = executable.time(inputs, 1)
+        spent += latency
+        stale = 0 if latency < 0.97 * fastest else stale + 1
+        fastest = min(fastest, latency)
+    return fastest
+
+
+def _kind(error: DeviceError) -> Failure:
+    """Out of memory has its own kind; ATen's CPU allocator reports it as a plain RuntimeError."""
+    cause = error.__cause__
+    if isinstance(cause, (MemoryError, torch.OutOfMemoryError)):
+        return Failure.OUT_OF_MEMORY
+    if isinstance(cause, RuntimeError) and "can't allocate memory" in str(cause):
+        return Failure.OUT_OF_MEMORY
+    return Failure.LAUNCH
