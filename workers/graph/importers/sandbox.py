@@ -115,7 +115,7 @@ def sandboxed(
         if ending.code != 0:
             raise _failure(ending, limits)
         bare = Answer({}, scratch, _isolation(ending.report))
-        result = _result(bare.file(RESULT_FILE, MAX_RESULT_BYTES).read_bytes())
+        result = parse_result(bare.file(RESULT_FILE, MAX_RESULT_BYTES).read_bytes())
         yield replace(bare, result=result)
     finally:
         # What the child made impossible to delete goes, or not, with ``workdir``.
@@ -204,7 +204,7 @@ def _isolation(report: bytes) -> tuple[str, ...]:
     return tuple(str(layer) for layer in json.loads(report.partition(b"\n")[0]))
 
 
-def _result(text: bytes) -> Mapping[str, Any]:
+def parse_result(text: bytes) -> Mapping[str, Any]:
     """The child's result, if it is one. Raises the ImportFailure that it may report."""
     try:
         result = json.loads(text)

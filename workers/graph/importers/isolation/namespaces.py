@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import sys
@@ -25,8 +26,26 @@ def enter() -> None:
     """Leave the network, and start new PID, IPC and mount namespaces; the next fork is process 1.
 
     Root needs nothing more; anybody else gets the right to do so from a user namespace. Raises
-    OSError if the kernel, or a container's policy, refuses.
+    OSError, with nothing changed, if the kernel or a container's policy refuses.
     """
+    trial = os.fork()  # there is no way back from half-way in
+    if trial == 0:
+        os._exit(_errno_of_entering())
+    code = os.waitstatus_to_exitcode(os.waitpid(trial, 0)[1])
+    if code != 0:
+        raise OSError(code, os.strerror(code))
+    _enter()
+
+
+def _errno_of_entering() -> int:
+    try:
+        _enter()
+    except OSError as error:
+        return error.errno or errno.EPERM
+    return 0
+
+
+def _enter() -> None:
     uid, gid = os.geteuid(), os.getegid()
     try:
         kernel.call("unshare", _SEPARATE)
