@@ -21,6 +21,18 @@ describe("throttle", () => {
     expect(run).toHaveBeenCalledTimes(2);
   });
 
+  it("lets the work put itself off", () => {
+    let busy = true;
+    const work = vi.fn();
+    const throttled = throttle(() => (busy ? throttled() : work()), 1000);
+    throttled();
+    vi.advanceTimersByTime(1000);
+    expect(work).not.toHaveBeenCalled();
+    busy = false;
+    vi.advanceTimersByTime(5000);
+    expect(work).toHaveBeenCalledTimes(1);
+  });
+
   it("forgets what was waiting when cancelled", () => {
     const run = vi.fn();
     const throttled = throttle(run, 1000);

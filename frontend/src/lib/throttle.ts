@@ -1,4 +1,7 @@
-/** Calls `run` at once, then at most every `milliseconds`; a call in between is not lost. */
+/**
+ * Calls `run` at once, then at most every `milliseconds`; a call in between is not lost, nor one
+ * that `run` itself makes to put its work off.
+ */
 export interface Throttled {
   (): void;
   cancel(): void;
@@ -10,11 +13,11 @@ export function throttle(run: () => void, milliseconds: number): Throttled {
 
   function fire(): void {
     again = false;
-    run();
     timer = setTimeout(() => {
       timer = undefined;
       if (again) fire();
     }, milliseconds);
+    run();
   }
 
   const throttled = () => {

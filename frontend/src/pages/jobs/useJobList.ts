@@ -25,10 +25,14 @@ export function useJobList(state: JobState | undefined) {
     },
   });
 
-  const refresh = useMemo(
-    () => throttle(() => void cache.invalidateQueries({ queryKey: keys.jobs }), REFRESH_MS),
-    [cache],
-  );
+  const refresh = useMemo(() => {
+    const throttled = throttle(() => {
+      // Refreshing now would cancel a page that is being loaded.
+      if (cache.isFetching({ queryKey: keys.jobs }) > 0) throttled();
+      else void cache.invalidateQueries({ queryKey: keys.jobs });
+    }, REFRESH_MS);
+    return throttled;
+  }, [cache]);
   useEffect(() => refresh.cancel, [refresh]);
 
   useStream<AnyJobEvent>({
