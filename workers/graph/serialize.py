@@ -14,9 +14,11 @@
 Units and operators stand in execution order. An ARGUMENT is null, a boolean, a number, a string, a
 list of arguments, ``{"value": VALUE}`` for a tensor, or ``{"dtype": "float32"}``. Infinite numbers
 are written as ``{"float": "inf"}``. The keys of ``weights.safetensors`` are the names in
-``weights``.
+``weights``. Names are of ASCII letters, digits and ``_ . : + -``.
 
-Reading validates everything, because the files come out of a sandbox that held hostile input.
+Reading validates everything, because the files come out of a sandbox that held hostile input:
+operators are on the allowed list, Units name what their operators really read and compute, so that
+no dependency can be hidden, and names can be shown and logged as they are.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +52,7 @@ FORMAT = "plait.graph"
 VERSION = 1
 GRAPH_FILE = "graph.json"
 WEIGHTS_FILE = "weights.safetensors"
+_NAME = re.compile(r"[A-Za-z0-9_.:+-]{1,512}")
 
 
 def save_graph(graph: Graph, weights: Mapping[str, Tensor], directory: Path) -> None:
@@ -66,10 +71,11 @@ def load_graph(directory: Path) -> tuple[Graph, dict[str, Tensor]]:
     from safetensors.torch import load_file  # noqa: PLC0415
 
     try:
-        graph = graph_from_json(json.loads((directory / GRAPH_FILE).read_text()))
+        data = json.loads((directory / GRAPH_FILE).read_text())
         weights = load_file(directory / WEIGHTS_FILE)
-    except (OSError, json.JSONDecodeError, SafetensorError) as error:
+    except (OSError, ValueError, RecursionError, SafetensorError) as error:
         raise GraphError(f"cannot read the graph: {error}") from error
+    graph = graph_from_json(data)
     for name in graph.weights:
         if name not in weights:
             raise GraphError(f"{WEIGHTS_FILE} has no weight {name!r}")
@@ -120,7 +126,7 @@ def graph_from_json(data: Any) -> Graph:
     try:
         if data["format"] != FORMAT or data["version"] != VERSION:
             raise GraphError(f"not a {FORMAT} of version {VERSION}")
-        return Graph(
+        graph = Graph(
             name=_text(data["name"]),
             inputs=_names(data["inputs"]),
             outputs=_names(data["outputs"]),
@@ -130,6 +136,30 @@ def graph_from_json(data: Any) -> Graph:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise GraphError(f"malformed graph: {type(error).__name__} {error}") from error
+    _check_units(graph)
+    return graph
+
+
+def _check_units(graph: Graph) -> None:
+    """A Unit's inputs, weights and outputs follow from its operators and their readers."""
+    weights, outputs = set(graph.weights), set(graph.outputs)
+    reads = [{name for o in unit.operators for name in o.inputs} for unit in graph.units]
+    readers = Counter(name for names in reads for name in names)
+    for unit, read in zip(graph.units, reads, strict=True):
+        if not unit.operators:
+            raise GraphError(f"unit {unit.name!r} has no operators")
+        computed = {name for operator in unit.operators for name in operator.outputs}
+        wanted = {name for name in computed if name in outputs or readers[name] > (name in read)}
+        for what, listed, found in (
+            ("inputs", unit.inputs, read - computed - weights),
+            ("weights", unit.weights, read & weights),
+            ("outputs", unit.outputs, wanted),
+        ):
+            if len(listed) != len(found) or set(listed) != found:
+                raise GraphError(
+                    f"unit {unit.name!r} lists the {what} {sorted(listed)}, but its operators "
+                    f"have {sorted(found)}"
+                )
 
 
 def _operator_to_json(operator: Operator) -> dict[str, Any]:
@@ -167,7 +197,7 @@ def _argument(data: Any) -> Argument:
             return DtypeRef(content)
         if kind == "float" and content in ("inf", "-inf", "nan"):
             return float(content)
-    raise GraphError(f"not an argument: {data!r}")
+    raise GraphError(f"not an argument: {data!r:.100}")
 
 
 def _unit(data: Any) -> Unit:
@@ -204,17 +234,17 @@ def _spec(name: str, data: Any) -> TensorSpec:
 
 def _names(data: Any) -> tuple[str, ...]:
     if not isinstance(data, list):
-        raise GraphError(f"not a list of names: {data!r}")
+        raise GraphError(f"not a list of names: {data!r:.100}")
     return tuple(_text(name) for name in data)
 
 
 def _text(data: Any) -> str:
-    if not isinstance(data, str):
-        raise GraphError(f"not a name: {data!r}")
+    if not isinstance(data, str) or not _NAME.fullmatch(data):
+        raise GraphError(f"not a name: {data!r:.100}")
     return data
 
 
 def _count(data: Any) -> int:
     if not isinstance(data, int) or isinstance(data, bool) or data < 0:
-        raise GraphError(f"not a count: {data!r}")
+        raise GraphError(f"not a count: {data!r:.100}")
     return data
