@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import support.hostile
 import torch
 from support.hostile import answering, infect
 from support.models import export_branches
@@ -126,6 +128,24 @@ time.sleep(600)
     assert "5 s" in found.detail
     assert time.monotonic() - started < 10
     assert _processes_of(tmp_path) == []
+
+
+def test_the_sandbox_ends_with_whoever_started_it(innocent: Path, tmp_path: Path) -> None:
+    path = infect(innocent, tmp_path / "model.pt2", "import time; time.sleep(600)")
+    script = Path(support.hostile.__file__)
+    environment = {**os.environ, "PYTHONPATH": str(script.parents[2])}
+    command = [sys.executable, str(script), str(path), str(tmp_path / "work"), str(tmp_path / "h")]
+    with subprocess.Popen(command, env=environment) as starter:
+        wait_until(lambda: bool(_processes_of(tmp_path)))
+        starter.kill()
+    wait_until(lambda: not _processes_of(tmp_path))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def _processes_of(directory: Path) -> list[int]:

@@ -19,7 +19,6 @@ _LOCAL_HEADER_BYTES = 30  # before its name and extra field
 _ENCRYPTED = 0x1
 
 
-
 class ArchiveError(ValueError):
     """An archive that must not be opened; the message names the entry and what is wrong with it."""
 
