@@ -143,8 +143,7 @@ def test_a_change_of_type_or_shape_is_no_identity() -> None:
     assert len(graph.operators) == 8
 
 
-def test_a_view_outlives_the_copy_that_made_it_possible() -> None:
-    """On the permuted strides alone, view would fail."""
+def test_a_reshape_outlives_the_copy_before_it() -> None:
     graph = dropped(
         *imported(Calls(lambda _, x: x.permute(0, 2, 1).contiguous().view(2, 12).tanh()), (2, 3, 4))
     )

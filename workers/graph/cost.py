@@ -25,17 +25,24 @@ _PER_RESULT = {
     "aten.silu.default": 5, "aten.mish.default": 5, "aten.sigmoid.default": 4,
     "aten.hardsigmoid.default": 4, "aten.hardswish.default": 5, "aten.softplus.default": 3,
     "aten.log_sigmoid.default": 4, "aten.glu.default": 5, "aten._to_copy.default": 0,
+    "aten.hardshrink.default": 2, "aten.softshrink.default": 3, "aten.clamp.Tensor": 2,
+    "aten.addcmul.default": 3, "aten.addcdiv.default": 3, "aten.lerp.Scalar": 3,
+    "aten.lerp.Tensor": 3,
     "aten._native_batch_norm_legit_no_training.default": 2,
+    "aten._native_batch_norm_legit.no_stats": 8,
     "aten.native_layer_norm.default": 8, "aten.layer_norm.default": 8,
     "aten.native_group_norm.default": 8, "aten.group_norm.default": 8,
     "aten.rms_norm.default": 4,
-    "aten.upsample_bilinear2d.vec": 7,
+    # a weighted sum of 2, 4, 8, 16 neighbours
+    "aten.upsample_linear1d.vec": 3, "aten.upsample_bilinear2d.vec": 7,
+    "aten.upsample_trilinear3d.vec": 15, "aten.upsample_bicubic2d.vec": 31,
+    "aten.grid_sampler_2d.default": 7,
 }  # fmt: skip
 
 # Operations per element read; one for a reduction that is not named.
 _PER_OPERAND = {
-    "aten.var.correction": 4, "aten.std.correction": 4, "aten.linalg_vector_norm.default": 2,
-    "aten.logsumexp.default": 4,
+    "aten.var.correction": 4, "aten.std.correction": 4, "aten.var_mean.correction": 4,
+    "aten.linalg_vector_norm.default": 2, "aten.logsumexp.default": 4,
 }  # fmt: skip
 
 

@@ -10,6 +10,11 @@ from workers.graph.graph import Graph, GraphError, Operator, TensorSpec, Unit
 from workers.graph.operators import KINDS, is_kernel_free
 
 
+def leading_operator(operators: Sequence[Operator]) -> Operator:
+    """The first that launches a kernel, or the first of all if none does."""
+    return next((o for o in operators if not is_kernel_free(o.target)), operators[0])
+
+
 def make_unit(
     operators: Sequence[Operator],
     values: Mapping[str, TensorSpec],
@@ -18,11 +23,10 @@ def make_unit(
 ) -> Unit:
     """The Unit of ``operators``, which stand in execution order.
 
-    It takes name and kind of its leading operator, the first that launches a kernel (the first of
-    all if none does). Its outputs are the values that it computes and that are in
-    ``read_outside``: those that another Unit reads or the graph returns.
+    It takes name and kind of its leading operator. Its outputs are the values that it computes and
+    that are in ``read_outside``: those that another Unit reads or the graph returns.
     """
-    leading = next((o for o in operators if not is_kernel_free(o.target)), operators[0])
+    leading = leading_operator(operators)
     computed = dict.fromkeys(name for operator in operators for name in operator.outputs)
     read = dict.fromkeys(name for operator in operators for name in operator.inputs)
     inputs = tuple(name for name in read if name not in computed and name not in weights)
@@ -131,7 +135,9 @@ def _check_partition(graph: Graph, groups: Sequence[Sequence[Operator]]) -> None
 def _in_topological_order(
     groups: Sequence[Sequence[Operator]], position: Mapping[str, int]
 ) -> list[Sequence[Operator]]:
-    """Kahn's algorithm; of the groups that are ready, the one that starts first comes first."""
+    """Kahn's algorithm; of the groups that are ready, the one whose leading operator stands first
+    comes first."""
+    standing = [position[leading_operator(group).name] for group in groups]
     maker = {v: number for number, group in enumerate(groups) for o in group for v in o.outputs}
     before = [
         {maker[value] for o in group for value in o.inputs if value in maker} - {number}
@@ -142,11 +148,7 @@ def _in_topological_order(
         for predecessor in predecessors:
             after[predecessor].append(number)
     waiting_for = [len(predecessors) for predecessors in before]
-    ready = [
-        (position[group[0].name], number)
-        for number, group in enumerate(groups)
-        if not before[number]
-    ]
+    ready = [(standing[n], n) for n, predecessors in enumerate(before) if not predecessors]
     heapq.heapify(ready)
     order = []
     while ready:
@@ -155,7 +157,7 @@ def _in_topological_order(
         for successor in after[number]:
             waiting_for[successor] -= 1
             if not waiting_for[successor]:
-                heapq.heappush(ready, (position[groups[successor][0].name], successor))
+                heapq.heappush(ready, (standing[successor], successor))
     if len(order) < len(groups):
         stuck = next(number for number, count in enumerate(waiting_for) if count)
         raise GraphError(

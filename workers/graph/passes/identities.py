@@ -10,12 +10,10 @@ from workers.graph.units import operator_units
 
 # Identities when the result has the operand's shape and type.
 _UNCHANGED = {
-    "aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
-    "aten.flatten.using_ints", "aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims",
-    "aten.expand.default", "aten.broadcast_to.default", "aten.slice.Tensor",
-    "aten.narrow.default", "aten._to_copy.default",
+    "aten.reshape.default", "aten.flatten.using_ints", "aten.squeeze.default",
+    "aten.squeeze.dim", "aten.squeeze.dims", "aten.expand.default", "aten.broadcast_to.default",
+    "aten.slice.Tensor", "aten.narrow.default", "aten._to_copy.default",
 }  # fmt: skip
-_STRIDED_VIEWS = {"aten.view.default", "aten._unsafe_view.default"}
 
 
 def drop_identities(graph: Graph) -> Graph:
@@ -26,8 +24,8 @@ def drop_identities(graph: Graph) -> Graph:
     an output hands its name to the operator before it, and stays itself where that cannot be,
     because it copies an input of the graph or another output.
 
-    A copy may have been there to make a later ``view`` possible, so that ``view`` becomes
-    ``reshape``, which gives the same values for any strides.
+    A copy may have been there to lay its result out for a later operator. That operator takes any
+    strides: a Graph holds ``reshape`` where a program may hold ``view``.
     """
     renamed = _Renaming(graph)
     kept = [operator for operator in graph.operators if not renamed.absorbs(operator)]
@@ -75,10 +73,8 @@ class _Renaming:
         return True
 
     def apply(self, operator: Operator) -> Operator:
-        target = operator.target
         return replace(
             operator,
-            target="aten.reshape.default" if target in _STRIDED_VIEWS else target,
             arguments=tuple(self._argument(argument) for argument in operator.arguments),
             keywords=tuple((key, self._argument(value)) for key, value in operator.keywords),
             outputs=tuple(self._name(name) for name in operator.outputs),
@@ -89,8 +85,8 @@ class _Renaming:
             return False
         if KINDS[operator.target] != IDENTITY and operator.target not in _UNCHANGED:
             return False
-        (operand,), (result,) = operator.inputs, operator.outputs
-        return self._graph.values[operand] == self._graph.values[result]
+        specs = self._graph.specs((*operator.inputs, *operator.outputs))
+        return len(specs) == 2 and specs[0] == specs[1]
 
     def _name(self, value: str) -> str:
         while value in self._new:
