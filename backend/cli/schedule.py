@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -176,7 +177,7 @@ def _run(spec: JobSpec, model: str, recorder: TerminalRecorder) -> str | None:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="plait-job-") as workdir,
-            open_device(spec.device) as device,
+            closing(open_device(spec.device)) as device,
         ):
             directory = Path(workdir)
             name, source = _source(model, directory)

@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 from uuid import UUID
@@ -87,7 +88,7 @@ def _attempt(
     try:
         with (
             tempfile.TemporaryDirectory(prefix="plait-job-") as workdir,
-            open_device(spec.device) as device,
+            closing(open_device(spec.device)) as device,
         ):
             directory = Path(workdir)
             source = _source(claim, spec, sessions, storage, directory)

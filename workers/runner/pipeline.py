@@ -45,6 +45,7 @@ def _prepare(
     directory = place.workdir / f"import-{batch_size}"
     imported = import_model(source, batch_size, directory, place.limits)
     graph, weights = optimise(imported.graph, imported.weights)
+    reporter.log(f"the import was isolated by: {', '.join(imported.isolation)}")
     reporter.log(
         f"imported at batch {batch_size}: {len(imported.graph.operators)} operators became "
         f"{len(graph.units)} units in {len(blocks(graph))} blocks, {graph.flops / 1e9:.2f} GFLOPs"

@@ -55,7 +55,7 @@ class IosScheduler:
     max_units_per_group: int = 3
     max_groups_per_stage: int = 8
     convention: Convention = "paper"
-    batch: int = 32
+    batch: int = 8
     max_transitions: int = 2_000_000
 
     def __post_init__(self) -> None:

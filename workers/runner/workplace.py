@@ -1,0 +1,60 @@
+"""What a job works with, and what its steps hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workers.devices.base import Device
+from workers.graph.graph import Graph
+from workers.graph.importers.sandbox import SandboxLimits
+from workers.measure.profile_index import ProfileIndex
+from workers.runner.recorder import Recorder
+from workers.schedulers.base import SearchResult
+from workers.schedules.plan import Plan
+from workers.schedules.schedule import ScheduleKey
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BASELINE = "sequential"
+"""The schedule that every job measures and that wins unless another one is really faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What a job works with: where to compute, what is known already, and where to report."""
+
+    device: Device
+    index: ProfileIndex
+    recorder: Recorder
+    workdir: Path
+    limits: SandboxLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An imported, optimised model at one batch size."""
+
+    graph: Graph
+    weights: Mapping[str, Tensor]
+    key: ScheduleKey
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A scheduler's finding, lowered to a Plan."""
+
+    scheduler: str
+    found: SearchResult
+    plan: Plan
+    seconds: float
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """What finding it took, for the result's row."""
+        facts = asdict(self.found)
+        del facts["schedule"]
+        return {**facts, "seconds": self.seconds}
