@@ -38,7 +38,6 @@ from backend.settings import get_settings
 
 if TYPE_CHECKING:
     from workers.graph.importers.source import ModelSource
-
     from workers.runner.outcome import ScheduleOutcome
 
 
@@ -158,10 +157,9 @@ def schedule(
 
 def _run(spec: JobSpec, model: str, recorder: TerminalRecorder) -> str | None:
     """Run the job; why it failed, if it did."""
+    from workers.devices import open_device  # noqa: PLC0415  # torch loads only for this command
     from workers.graph.importers.sandbox import SandboxLimits  # noqa: PLC0415
     from workers.measure.profile_index import FileIndex  # noqa: PLC0415
-
-    from workers.devices import open_device  # noqa: PLC0415  # torch loads only for this command
     from workers.runner.pipeline import run_job  # noqa: PLC0415
     from workers.runner.problems import job_problem  # noqa: PLC0415
     from workers.runner.workplace import Workplace  # noqa: PLC0415
