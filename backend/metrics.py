@@ -38,10 +38,7 @@ class Metrics:
             "plait_events_sent", "Events sent to stream readers", registry=self.registry
         )
         self.streams = Gauge("plait_event_streams", "Open event streams", registry=self.registry)
-        self.resynchronised = Counter(
-            "plait_event_streams_resynchronised",
-            "Times a stream went back to the database, by cause",
-            ["cause"],
-            registry=self.registry,
+        self.gaps = Counter(
+            "plait_event_gaps", "Times a stream found announcements missing", registry=self.registry
         )
         ProcessCollector(registry=self.registry)

@@ -90,15 +90,15 @@ class EventStreams:
 
     async def _next(self, news: Subscription, last: int) -> Announcement | None:
         """The announcement of the event after ``last``; None to read the database again."""
-        while announced := await news.next(self._patience()):
+        while announced := await news.next(self._patience(PATIENCE_SECONDS)):
             if announced.seq == last + 1:
                 return announced
             if announced.seq > last:
-                self._metrics.resynchronised.labels("gap").inc()
+                self._metrics.gaps.inc()
                 return None
         return None
 
-    def _patience(self, connected: float = PATIENCE_SECONDS) -> float:
+    def _patience(self, connected: float) -> float:
         return connected if self._hub.connected else POLL_SECONDS
 
     def _sent(self, seq: int, kind: str, body: str) -> ServerSentEvent:

@@ -48,6 +48,6 @@ class JobRepository:
         return (await self._session.scalars(query)).all()
 
     async def count_by_state(self) -> dict[JobState, int]:
-        query = select(Job.state, func.count()).group_by(Job.state)
-        counts = {state: count for state, count in await self._session.execute(query)}
+        query = select(Job.state, func.count().label("jobs")).group_by(Job.state)
+        counts = {row.state: row.jobs for row in await self._session.execute(query)}
         return {state: counts.get(state, 0) for state in JobState}

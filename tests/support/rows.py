@@ -69,6 +69,14 @@ class Writer:
             self._redis.publish(channel(self._job_id), encode(event))
         return event
 
+    def burst(self, count: int) -> None:
+        """Commit many events, then announce them all at once."""
+        events = [self.log(str(number), announce=False) for number in range(count)]
+        with self._redis.pipeline(transaction=False) as pipeline:
+            for event in events:
+                pipeline.publish(channel(self._job_id), encode(event))
+            pipeline.execute()
+
     def change(self, *actions: JobAction, announce: bool = True) -> None:
         for action in actions:
             with self._sessions(expire_on_commit=False) as session, session.begin():
