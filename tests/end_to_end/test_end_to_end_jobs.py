@@ -55,7 +55,7 @@ def test_a_file_from_the_shell_to_an_artifact_that_runs_with_torch_alone(
     stack: Stack, model: Path, tmp_path: Path
 ) -> None:
     said = stack.plait("submit", str(model), "-b", "1", "-b", "3", "--wait", "--json")
-    assert said.returncode == 0, said.stderr
+    assert said.returncode == 0, said.stdout + said.stderr
     job = json.loads(said.stdout)
     assert [entry["batch_size"] for entry in job["summary"]] == [1, 3]
     for result in job["results"]:
@@ -93,7 +93,7 @@ def test_curl_with_a_token_uploads_and_schedules(stack: Stack, model: Path) -> N
     uploaded = json.loads(
         subprocess.check_output([*curl, "-X", "POST", "-T", str(model), uploads], text=True)
     )
-    body = json.dumps({**FAST, "model": f"upload:{uploaded['id']}"})
+    body = json.dumps({**FAST, "model": f"upload:{uploaded['id']}", "batch_sizes": [2]})
     created = json.loads(
         subprocess.check_output(
             [*curl, "--json", body, f"{stack.url}/api/v1/jobs"],

@@ -94,7 +94,7 @@ def _cases(source: ModelSource, model: Prepared, place: Workplace, batch_size: i
     return [
         Case(
             inputs=random_inputs(model.graph, seed),
-            expected=dict(zip(model.graph.outputs, reference.values(), strict=True)),
+            expected=[reference[f"output_{index}"] for index in range(len(reference))],
         )
         for seed, reference in zip(seeds, references, strict=True)
     ]
@@ -150,5 +150,6 @@ def _write_artifact(
         model.key,
         winner.plan,
         summary.model_dump(),
+        place.device.facts.parallelism,
     )
     place.recorder.artifact(summary.batch_size, path)
