@@ -97,6 +97,7 @@ def _start_and_serve(settings: Settings, sample: bool, cleanup: ExitStack) -> No
         cleanup.callback(part.stop)
     with console.status("starting the API, a worker and beat"):
         _wait_until_healthy(url, settings.home / "logs")
+    token = _cli_token(settings, create_sync_sessions(settings))
     announce_stack(
         settings.home,
         RunningStack(
@@ -107,7 +108,7 @@ def _start_and_serve(settings: Settings, sample: bool, cleanup: ExitStack) -> No
         ),
     )
     cleanup.callback((settings.home / RUN_FILE).unlink, missing_ok=True)
-    client = Client(url, _cli_token(settings, create_sync_sessions(settings)))
+    client = Client(url, token)
     if sample and not client.get("/jobs", limit=1)["items"]:
         _run_sample(client)
     _print_address(settings, url)
