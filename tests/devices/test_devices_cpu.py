@@ -79,25 +79,41 @@ def test_a_team_is_pinned_core_by_core_and_ends_with_its_worker() -> None:
     assert affinity() == set(CORES)
 
 
+def test_an_open_device_leaves_no_team_but_the_workers() -> None:
+    """A team of this thread would make OpenMP stop spinning for all others."""
+    here = torch.get_num_threads()
+    torch.set_num_threads(2)
+    parallel_work()
+    with_team = len(list(Path("/proc/self/task").iterdir()))
+    device = CpuDevice()
+    try:
+        parallel_work()
+        assert len(list(Path("/proc/self/task").iterdir())) == with_team - 1
+    finally:
+        device.close()
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(here)
+
+
 @pytest.mark.parametrize("kind", [BlockingSignal, SpinningSignal])
 def test_signals_alternate_and_carry_what_was_written(kind: type[Signal]) -> None:
     there, back = kind(), kind()
     box = [0]
 
     def other() -> None:
-        for _ in range(200):
+        for _ in range(50):
             there.wait()
             box[0] += 1
             back.send()
 
     thread = threading.Thread(target=other)
     thread.start()
-    for turn in range(200):
+    for turn in range(50):
         assert box[0] == turn
         there.send()
         back.wait()
     thread.join()
-    assert box[0] == 200
+    assert box[0] == 50
 
 
 def test_intermediates_and_outputs_are_not_kept() -> None:

@@ -7,14 +7,16 @@ from collections import Counter
 from collections.abc import Mapping
 from threading import Lock
 
+import torch
 from torch import Tensor
 
-from workers.devices.arrangement import Host, arrange
 from workers.devices.base import Device, DeviceError, DeviceFacts, Executable
 from workers.devices.cpu_executable import CpuExecutable
 from workers.devices.cpu_facts import read_cpu
 from workers.devices.cpu_workers import Worker
+from workers.devices.openmp import release_team
 from workers.graph.graph import Graph
+from workers.schedules.arrangement import Host, arrange
 from workers.schedules.plan import Plan
 from workers.schedules.validate import validate
 
@@ -24,9 +26,15 @@ class CpuDevice(Device):
 
     Worker threads are shared by all executables and live until the device is closed: starting a
     thread, its OpenMP team and its libraries' scratch memory costs more than many a Plan.
+
+    While the device is open, PyTorch operators of the thread that opened it run on one thread:
+    a second OpenMP team in the process would slow down those of the workers (see ``openmp``).
     """
 
     def __init__(self) -> None:
+        self._caller_threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        release_team()
         self._facts = read_cpu()
         self._cores = sorted(os.sched_getaffinity(0))
         self._workers: dict[tuple[int, ...], list[Worker]] = {}
@@ -49,11 +57,14 @@ class CpuDevice(Device):
 
     def close(self) -> None:
         with self._lock:
+            if self._closed:
+                return
             self._closed = True
             for workers in self._workers.values():
                 for worker in workers:
                     worker.close()
             self._workers.clear()
+        torch.set_num_threads(self._caller_threads)
 
     def _staff(self, hosts: tuple[Host, ...]) -> list[Worker]:
         """A worker for each host, with a team on the host's cores."""

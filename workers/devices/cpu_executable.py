@@ -11,12 +11,12 @@ from time import perf_counter_ns
 import torch
 from torch import Tensor
 
-from workers.devices.arrangement import Arrangement, Step
 from workers.devices.base import DeviceError, Executable, Span
 from workers.devices.cpu_workers import Worker
 from workers.devices.signals import BlockingSignal, Signal, SpinningSignal
 from workers.graph.graph import Graph
 from workers.graph.interpreter import CompiledUnit, compile_unit
+from workers.schedules.arrangement import Arrangement, Step
 
 Action = Callable[[], object]
 

@@ -25,10 +25,10 @@ other element types must agree exactly."""
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Inputs and what the original model made of them, by name."""
+    """Inputs by name, and what the original model made of them, in the order of the outputs."""
 
     inputs: Mapping[str, Tensor]
-    expected: Mapping[str, Tensor]
+    expected: Sequence[Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ def verify(
     plan: Plan,
     cases: Sequence[Case],
 ) -> Verification:
-    """Run ``plan`` on every case. Raises ValueError without a case, DeviceError if it cannot run.
+    """Run ``plan`` on every case. Raises ValueError without a case or for a case with another
+    number of outputs, DeviceError if the Plan cannot run.
 
     NaN never passes, not even where the original has it too: it could hide anything. An infinity
     passes where the original has the same one.
@@ -62,19 +63,22 @@ def verify(
     largest, difference = 0.0, None
     with device.prepare(graph, weights, plan) as executable:
         for number, case in enumerate(cases):
+            if len(case.expected) != len(graph.outputs):
+                raise ValueError(
+                    f"case {number} expects {len(case.expected)} outputs;"
+                    f" graph {graph.name!r} has {len(graph.outputs)}"
+                )
             outputs = executable.run(case.inputs)
-            for name in graph.outputs:
-                error, words = compare_outputs(outputs[name], case.expected.get(name))
+            for name, expected in zip(graph.outputs, case.expected, strict=True):
+                error, words = compare_outputs(outputs[name], expected)
                 largest = max(largest, error)
                 if words and difference is None:
                     difference = f"output {name!r} of case {number}: {words}"
     return Verification(len(cases), largest, difference)
 
 
-def compare_outputs(actual: Tensor, expected: Tensor | None) -> tuple[float, str | None]:
+def compare_outputs(actual: Tensor, expected: Tensor) -> tuple[float, str | None]:
     """The largest absolute error, and in words why it is too large, if it is."""
-    if expected is None:
-        return torch.inf, "the original has no such output"
     if (words := _misfit(actual, expected)) is not None:
         return torch.inf, words
     if not expected.numel():

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.graphs import DIAMOND, Dag, dags, graph_of, wide
 from support.schedules import schedules, sequential
 
-from workers.devices.arrangement import Arrangement, Step, arrange
 from workers.graph.graph import Graph
+from workers.schedules.arrangement import Arrangement, Step, arrange
 from workers.schedules.lower import lower
 from workers.schedules.plan import Launch, Plan, Stream
 from workers.schedules.schedule import Stage, StageSchedule

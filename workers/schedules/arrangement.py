@@ -9,7 +9,8 @@ thread counts force it: further threads would only take turns, at the price of s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from workers.graph.graph import Graph
 from workers.schedules.plan import Plan
@@ -57,6 +58,10 @@ class Arrangement:
     hosts: tuple[Host, ...]
     signals: int
     spin_at_end: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that the artifact's ``run.py`` reads."""
+        return asdict(self)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,145 @@
+"""The oracle: nothing twice, within the budget, by structure."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import torch
+from support.fake_device import ScriptedDevice
+from support.graphs import DIAMOND, SIDE, Dag, graph_of, wide
+
+from workers.devices import open_device
+from workers.devices.base import DeviceError
+from workers.graph.graph import Graph
+from workers.graph.interpreter import run_graph
+from workers.graph.random_inputs import random_inputs
+from workers.measure.measurement import Round
+from workers.measure.oracle import MeasuringOracle
+from workers.measure.profile_index import MemoryIndex, ProfileKey
+from workers.measure.subgraph import subgraph
+from workers.schedulers.ios import IosScheduler
+from workers.schedules.plan import Plan
+from workers.schedules.schedule import Stage
+
+TWO_DIAMONDS: Dag = (*DIAMOND, (3,), (4,), (4,), (5, 6))
+
+
+def launches(graph: Graph, plan: Plan) -> float:
+    return float(len(plan.launches))
+
+
+def oracle_on(
+    device: ScriptedDevice, dag: Dag, index: MemoryIndex, **options: object
+) -> MeasuringOracle:
+    return MeasuringOracle(graph_of(dag), {}, device, index, **options)  # type: ignore[arg-type]
+
+
+def test_equal_stages_are_measured_once_whatever_their_names() -> None:
+    device, index = ScriptedDevice(launches), MemoryIndex()
+    oracle = oracle_on(device, TWO_DIAMONDS, index)
+    stages = [Stage((("u1",), ("u2",))), Stage((("u5",), ("u6",))), Stage((("u1",),))]
+    assert [a.latency_ms for a in oracle.stage_latencies(stages)] == [2.0, 2.0, 1.0]
+    assert len(device.prepared) == 2
+    assert (oracle.measured, oracle.looked_up) == (2, 1)
+    again = oracle_on(device, DIAMOND, index)
+    assert again.stage_latencies([Stage((("u2",),))])[0].latency_ms == 1.0
+    assert (again.measured, again.looked_up) == (0, 1)
+
+
+def test_what_changes_the_latency_is_part_of_the_key() -> None:
+    index = RecordingIndex()
+    oracle = oracle_on(ScriptedDevice(launches), (*wide(3), (0,)), index)
+    oracle.stage_latencies(
+        [
+            Stage((("u1",),)),
+            Stage((("u1",), ("u2",))),
+            Stage((("u1",), ("u2",)), threads=(2, 1)),
+            Stage((("u0", "u1"),)),
+            Stage((("u0",), ("u1",))),
+        ]
+    )
+    assert len(index.keys) == 5
+    assert {key.context for key in index.keys} == {
+        "concurrent threads=2",
+        "concurrent threads=1+1",
+        "concurrent threads=2+1",
+    }
+    assert {(key.provider, key.device_fingerprint) for key in index.keys} == {("aten", "sim-1")}
+
+
+class RecordingIndex(MemoryIndex):
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys: list[ProfileKey] = []
+
+    def record(self, entries: object) -> None:
+        self.keys.extend(entries)  # type: ignore[call-overload]
+        super().record(entries)  # type: ignore[arg-type]
+
+
+def test_after_the_deadline_only_the_index_answers() -> None:
+    device, index = ScriptedDevice(launches), MemoryIndex()
+    oracle_on(device, DIAMOND, index).stage_latencies([Stage((("u0",),))])
+    late = oracle_on(device, DIAMOND, index, deadline=time.monotonic())
+    known, unknown = late.stage_latencies([Stage((("u0",),)), Stage((("u3",),))])
+    assert known.latency_ms == 1.0
+    assert (unknown.latency_ms, unknown.reason) == (math.inf, "budget")
+    in_time = oracle_on(device, DIAMOND, index)
+    assert in_time.stage_latencies([Stage((("u3",),))])[0].latency_ms == 1.0
+
+
+def test_failures_are_remembered_with_their_reason() -> None:
+    def fails(graph: Graph, plan: Plan) -> float:
+        raise DeviceError("unit 'u0' failed: no")
+
+    index = MemoryIndex()
+    for device in (ScriptedDevice(fails), ScriptedDevice(launches)):
+        (answer,) = oracle_on(device, DIAMOND, index).stage_latencies([Stage((("u0",),))])
+        assert (answer.latency_ms, answer.reason) == (math.inf, "unit 'u0' failed: no")
+
+
+def test_rounds_are_reported_and_empty_batches_are_none() -> None:
+    rounds: list[Round] = []
+    oracle = oracle_on(
+        ScriptedDevice(launches), TWO_DIAMONDS, MemoryIndex(), on_round=rounds.append
+    )
+    oracle.stage_latencies([Stage((("u0",),)), Stage((("u3",),))])
+    oracle.stage_latencies([Stage((("u4",),))])
+    oracle.stage_latencies([])
+    assert [(round_.number, round_.candidates) for round_ in rounds] == [(1, 2)]
+
+
+def test_a_search_resumes_without_measuring_twice() -> None:
+    graph, index = graph_of(wide(4)), MemoryIndex()
+    weights = {"w": torch.eye(SIDE)}
+    device = open_device("cpu")
+    try:
+        first = MeasuringOracle(graph, weights, device, index)
+        found = IosScheduler().schedule(graph, first)
+        second = MeasuringOracle(graph, weights, device, index)
+        assert IosScheduler().schedule(graph, second) == found
+    finally:
+        device.close()
+    assert first.measured > 0
+    assert (second.measured, second.looked_up) == (0, found.stages_total)
+
+
+def test_a_subgraph_computes_what_its_units_do() -> None:
+    graph = graph_of(TWO_DIAMONDS)
+    weights = {"w": torch.eye(SIDE) / 2}
+    part = subgraph(graph, ("u6", "u4", "u5"))
+    assert part.inputs == ("u3",)
+    assert part.outputs == ("u5", "u6")
+    assert [unit.name for unit in part.units] == ["u4", "u5", "u6"]
+    whole = subgraph(graph, [unit.name for unit in graph.units])
+    inputs = random_inputs(graph, 1)
+    assert torch.equal(
+        run_graph(whole, weights, inputs)["u7"], run_graph(graph, weights, inputs)["u7"]
+    )
+
+
+def test_a_subgraph_returns_what_is_read_elsewhere_too() -> None:
+    graph = graph_of(((), (0,), (0,), (1, 2)))
+    assert subgraph(graph, ("u0", "u1")).outputs == ("u0", "u1")
+    assert subgraph(graph, ("u3",)).inputs == ("u1", "u2")
