@@ -20,14 +20,14 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "plait_http_requests",
-            "Requests by route and status",
-            ["method", "route", "status"],
+            "Requests by operation, as the OpenAPI document calls it, and status",
+            ["operation", "status"],
             registry=self.registry,
         )
         self.latency = Histogram(
             "plait_http_request_seconds",
-            "Time until the response begins, by route",
-            ["method", "route"],
+            "Time until the response begins, by operation",
+            ["operation"],
             buckets=LATENCY_BUCKETS,
             registry=self.registry,
         )

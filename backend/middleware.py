@@ -159,9 +159,9 @@ class EnvelopeMiddleware:
         headers.setdefault("Cache-Control", "no-store")
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
-        method, route = scope["method"], getattr(scope.get("route"), "path", "other")
-        self._metrics.requests.labels(method, route, status).inc()
-        self._metrics.latency.labels(method, route).observe(seconds)
+        operation = getattr(scope.get("route"), "name", "other")
+        self._metrics.requests.labels(operation, status).inc()
+        self._metrics.latency.labels(operation).observe(seconds)
 
 
 def _unexpected(identifier: str) -> Problem:

@@ -10,11 +10,11 @@ from redis.exceptions import RedisError
 from sqlalchemy import func, select, text
 from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 
-from backend.db.migrate import head
 from backend.db.tables import Device
 from backend.devices.service import silence_allowed
 from backend.health.schemas import Check, Checks, HealthRead, HealthStatus
 from backend.services import Services
+from migrations import HEAD
 
 PATIENCE_SECONDS = 3.0
 
@@ -67,10 +67,9 @@ async def _database(services: Services) -> tuple[Check, Check, Check, datetime |
 
 
 def _level(found: str | None) -> Check:
-    wanted = head()
-    if found == wanted:
+    if found == HEAD:
         return Check(ok=True, detail=f"at {found}")
-    return Check(ok=False, detail=f"at {found}, this version needs {wanted}")
+    return Check(ok=False, detail=f"at {found}, this version needs {HEAD}")
 
 
 def _worker(services: Services, progress: datetime | None) -> Check:

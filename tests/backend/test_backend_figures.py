@@ -1,0 +1,410 @@
+"""Figures: what they show, that they say what is simulated, and that they stay small."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import orjson
+import pytest
+from plotly.graph_objects import Figure
+from sqlalchemy.orm import Session, sessionmaker
+from support import rows
+
+from backend.db.tables import JobEvent, JobResult, MeasurementRound, Timeline
+from backend.figures.latency import latency
+from backend.figures.rounds import rounds
+from backend.figures.schemas import FigureKind, Theme
+from backend.figures.search import MAX_POINTS, search
+from backend.figures.theme import GREEN, PALETTE
+from backend.figures.timeline import UnitSpan, timeline
+from backend.jobs.schemas import RoundEvent, SearchEvent
+from backend.results.schemas import ResultRead
+
+
+def result(scheduler: str, latency_ms: float, **fields: Any) -> ResultRead:
+    values: dict[str, Any] = {
+        "id": uuid4(),
+        "batch_size": 1,
+        "scheduler": scheduler,
+        "latency_ms": latency_ms,
+        "low_ms": latency_ms - 0.5,
+        "high_ms": latency_ms + 2.0,
+        "samples": 50,
+        "simulated": False,
+        "verified": True,
+        "max_abs_error": 1e-6,
+        "winner": False,
+        "search": {},
+        "created_at": datetime.now(UTC),
+    }
+    return ResultRead(**{**values, **fields})
+
+
+def searched(scheduler: str, second: float, **fields: Any) -> SearchEvent:
+    values: dict[str, Any] = {
+        "batch_size": 1,
+        "block": 1,
+        "blocks": 4,
+        "states": 3,
+        "transitions": 5,
+        "stages_measured": int(second * 10),
+        "stages_total": 100,
+        "best_ms": 100.0 - second,
+    }
+    return SearchEvent(scheduler=scheduler, elapsed_seconds=second, **{**values, **fields})
+
+
+def measured(number: int, **fields: Any) -> RoundEvent:
+    values: dict[str, Any] = {
+        "scheduler": "ios",
+        "batch_size": 1,
+        "degree_of_parallelism": number,
+        "candidates": 20,
+        "timeout_seconds": 4.0,
+        "failures": 2,
+        "timeouts": 1,
+        "outliers": 3,
+        "remeasured": 3,
+        "mean_deviation": 0.02,
+        "duration_seconds": 1.0,
+    }
+    return RoundEvent(number=number, **{**values, **fields})
+
+
+def span(unit: str, kind: str, stream: int, start: float, end: float) -> UnitSpan:
+    return UnitSpan(unit=unit, kind=kind, stream=stream, start_ms=start, end_ms=end)
+
+
+SPANS = [
+    span("conv1", "conv", 0, 0.0, 1.0),
+    span("conv2", "conv", 1, 0.2, 0.9),
+    span("relu", "elementwise", 0, 1.0, 1.25),
+]
+
+
+def plain(figure: Figure) -> dict[str, Any]:
+    """As the browser gets it."""
+    made: dict[str, Any] = orjson.loads(orjson.dumps(figure.to_plotly_json()))
+    return made
+
+
+def figures(theme: Theme = Theme.LIGHT, simulated: bool = False) -> dict[FigureKind, Figure]:
+    results = [result("ios", 9.0, winner=True, simulated=simulated), result("greedy", 12.0)]
+    return {
+        FigureKind.LATENCY: latency(results, ["ios", "greedy"], theme),
+        FigureKind.SEARCH: search([searched("ios", 1.0)], simulated, theme),
+        FigureKind.ROUNDS: rounds([measured(1)], theme),
+        FigureKind.TIMELINE: timeline(SPANS, "ios, batch 1", simulated, theme),
+    }
+
+
+EMPTY = {
+    FigureKind.LATENCY: latency([], [], Theme.DARK),
+    FigureKind.SEARCH: search([], False, Theme.DARK),
+    FigureKind.ROUNDS: rounds([], Theme.DARK),
+    FigureKind.TIMELINE: timeline([], "", False, Theme.DARK),
+}
+
+
+@pytest.mark.parametrize("kind", FigureKind)
+def test_zoom_survives_because_the_revision_never_changes(kind: FigureKind) -> None:
+    for made in (figures()[kind], figures(Theme.DARK)[kind], EMPTY[kind]):
+        assert plain(made)["layout"]["uirevision"] == kind
+
+
+@pytest.mark.parametrize("kind", FigureKind)
+def test_each_theme_is_readable_on_its_own_background(kind: FigureKind) -> None:
+    def ink(theme: Theme) -> str:
+        template = plain(figures(theme)[kind])["layout"]["template"]["layout"]
+        assert template["paper_bgcolor"] == template["plot_bgcolor"] == "rgba(0,0,0,0)"
+        colour: str = template["font"]["color"]
+        return colour
+
+    assert luminance(ink(Theme.LIGHT)) < 0.1
+    assert luminance(ink(Theme.DARK)) > 0.7
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2, without the gamma correction that matters little here)."""
+    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
+
+
+def test_no_two_colours_are_alike() -> None:
+    assert len(set(PALETTE)) == len(PALETTE)
+    for one, other in itertools.combinations(PALETTE, 2):
+        assert sum(abs(int(one[i : i + 2], 16) - int(other[i : i + 2], 16)) for i in (1, 3, 5)) > 60
+
+
+@pytest.mark.parametrize("kind", [FigureKind.LATENCY, FigureKind.SEARCH, FigureKind.TIMELINE])
+def test_what_is_simulated_says_so_and_what_is_measured_does_not(kind: FigureKind) -> None:
+    assert "simulated" in orjson.dumps(plain(figures(simulated=True)[kind])["layout"]).decode()
+    assert "simulated" not in orjson.dumps(plain(figures()[kind])["layout"]).decode()
+
+
+@pytest.mark.parametrize("kind", FigureKind)
+def test_an_empty_figure_says_why(kind: FigureKind) -> None:
+    made = plain(EMPTY[kind])
+    assert made["data"] == []
+    assert made["layout"]["annotations"][0]["text"]
+
+
+@pytest.mark.parametrize("kind", FigureKind)
+def test_axes_name_their_units(kind: FigureKind) -> None:
+    text = orjson.dumps(plain(figures()[kind])["layout"]).decode()
+    assert {
+        FigureKind.LATENCY: "latency (ms)",
+        FigureKind.SEARCH: "best predicted (ms)",
+        FigureKind.ROUNDS: "candidates",
+        FigureKind.TIMELINE: "time (ms)",
+    }[kind] in text
+
+
+# Latency
+
+
+def test_latency_marks_the_winner_and_keeps_the_jobs_order() -> None:
+    results = [result("ios", 9.0, winner=True), result("sequential", 10.0), result("greedy", 12.0)]
+    made = plain(latency(results, ["sequential", "greedy", "ios"], Theme.LIGHT))
+    traces = {trace["name"]: trace for trace in made["data"]}
+    assert set(traces) == {"winner", "verified"}
+    assert traces["winner"]["x"] == ["ios"]
+    assert traces["winner"]["marker"]["color"] == GREEN != traces["verified"]["marker"]["color"]
+    assert made["layout"]["xaxis"]["categoryarray"] == ["sequential", "greedy", "ios"]
+
+
+def test_latency_has_the_interval_as_error_bars() -> None:
+    made = plain(latency([result("ios", 9.0)], ["ios"], Theme.LIGHT))
+    bars = made["data"][0]["error_y"]
+    assert (bars["symmetric"], bars["array"], bars["arrayminus"]) == (False, [2.0], [0.5])
+
+
+def test_what_failed_verification_is_set_apart() -> None:
+    results = [result("ios", 1.0, verified=False), result("greedy", 12.0, winner=True)]
+    made = plain(latency(results, ["ios", "greedy"], Theme.LIGHT))
+    assert {trace["name"]: trace["x"] for trace in made["data"]} == {
+        "winner": ["greedy"],
+        "not verified": ["ios"],
+    }
+
+
+def test_several_batch_sizes_stand_beside_each_other() -> None:
+    results = [
+        result(scheduler, 10.0 * size, batch_size=size)
+        for size in (8, 1)
+        for scheduler in ("ios", "greedy")
+    ]
+    made = plain(latency(results, ["greedy", "ios"], Theme.LIGHT))
+    assert made["layout"]["xaxis"]["categoryarray"] == [
+        "greedy<br>batch 1",
+        "ios<br>batch 1",
+        "greedy<br>batch 8",
+        "ios<br>batch 8",
+    ]
+
+
+# Search
+
+
+def test_search_has_three_traces_per_scheduler_however_long_it_was() -> None:
+    events = [searched(name, second) for name in ("greedy", "ios") for second in range(5000)]
+    made = plain(search(events, False, Theme.LIGHT))
+    assert len(made["data"]) == 6
+    assert [trace["name"] for trace in made["data"] if trace.get("showlegend", True)] == [
+        "greedy",
+        "ios",
+    ]
+    for trace in made["data"]:
+        assert len(trace["x"]) == len(trace["y"]) <= MAX_POINTS + 1
+        assert trace["x"][0] == 0
+        assert trace["x"][-1] == 4999
+        assert trace["x"] == sorted(trace["x"])
+    assert len(orjson.dumps(made)) < 100_000
+
+
+def test_search_shows_what_is_known_so_far() -> None:
+    events = [searched("ios", 0.0, best_ms=None), searched("ios", 1.0)]
+    made = plain(search(events, False, Theme.LIGHT))
+    best, done, known = made["data"]
+    assert best["y"] == [None, 99.0]
+    assert done["y"] == [0, 10]
+    assert known["y"] == [100, 100]
+    assert best["line"]["color"] == done["line"]["color"] == known["line"]["color"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 399, 400, 401, 800, 801])
+def test_thinning_keeps_the_ends(count: int) -> None:
+    made = plain(search([searched("ios", float(i)) for i in range(count)], False, Theme.LIGHT))
+    seconds = made["data"][0]["x"]
+    assert (seconds[0], seconds[-1]) == (0, count - 1)
+    assert len(seconds) == len(set(seconds))
+
+
+# Rounds
+
+
+def test_rounds_stack_every_candidate_by_outcome() -> None:
+    made = plain(rounds([measured(number) for number in (1, 2, 3)], Theme.LIGHT))
+    traces = {trace["name"]: trace["y"] for trace in made["data"]}
+    assert traces["measured"] == [15, 15, 15]
+    assert traces["outliers"] == [3, 3, 3]
+    assert traces["failures"] == [2, 2, 2]
+    assert traces["degree of parallelism"] == [1, 2, 3]
+    assert traces["mean deviation"] == [0.02] * 3
+    assert made["layout"]["barmode"] == "stack"
+
+
+def test_rounds_of_several_searches_follow_each_other() -> None:
+    history = [measured(1), measured(2), measured(1, scheduler="greedy")]
+    made = plain(rounds(history, Theme.LIGHT))
+    bars = made["data"][0]
+    assert bars["x"] == [1, 2, 3]
+    assert bars["customdata"] == [["ios", 1, 1], ["ios", 1, 2], ["greedy", 1, 1]]
+
+
+# Timeline
+
+
+def test_the_timeline_has_one_trace_per_kind_and_one_row_per_stream() -> None:
+    made = plain(timeline(SPANS, "ios, batch 1", False, Theme.LIGHT))
+    traces = {trace["name"]: trace for trace in made["data"]}
+    assert set(traces) == {"conv", "elementwise"}
+    assert traces["conv"]["y"] == ["stream 0", "stream 1"]
+    assert traces["conv"]["base"] == [0.0, 0.2]
+    assert traces["conv"]["x"] == [1.0, 0.7]
+    assert [entry[0] for entry in traces["conv"]["customdata"]] == ["conv1", "conv2"]
+    assert traces["conv"]["orientation"] == "h"
+    assert made["layout"]["yaxis"]["categoryarray"] == ["stream 0", "stream 1"]
+    assert made["layout"]["title"]["text"] == "ios, batch 1"
+
+
+def test_a_timeline_of_a_thousand_units_stays_small() -> None:
+    spans = [span(f"u{i}", f"k{i % 6}", i % 4, i, i + 1.0) for i in range(1000)]
+    made = plain(timeline(spans, "ios", False, Theme.LIGHT))
+    assert len(made["data"]) == 6
+    assert len(orjson.dumps(made)) < 70_000
+
+
+# Over REST
+
+
+@pytest.fixture
+def job(sessions: sessionmaker[Session]) -> UUID:
+    """Two batch sizes; the second attempt has searched both."""
+    made = rows.job()
+    with sessions(expire_on_commit=False) as session, session.begin():
+        session.add(made)
+        session.flush()
+        for size, (name, ms) in itertools.product((1, 4), (("ios", 9.0), ("greedy", 12.0))):
+            row = result(name, ms * size, batch_size=size, winner=name == "ios")
+            session.add(JobResult(job_id=made.id, schedule={}, **row.model_dump()))
+            session.flush()
+            spans = [entry.model_dump() for entry in SPANS[: 2 if name == "ios" else 3]]
+            session.add(Timeline(result_id=row.id, spans=spans))
+        for attempt, size in ((1, 1), (2, 1), (2, 4)):
+            if size == 1:
+                made.event_seq += 1
+                claim = {"state": "importing", "previous": "queued", "attempt": attempt}
+                session.add(JobEvent(job_id=made.id, seq=made.event_seq, type="state", data=claim))
+            for second in range(attempt * 2):
+                made.event_seq += 1
+                data = searched("ios", second, batch_size=size).model_dump()
+                session.add(JobEvent(job_id=made.id, seq=made.event_seq, type="search", data=data))
+            session.add(
+                MeasurementRound(
+                    job_id=made.id,
+                    attempt=attempt,
+                    scheduler="ios",
+                    batch_size=size,
+                    number=1,
+                    degree_of_parallelism=2,
+                    candidates=20,
+                    timeout_s=4.0,
+                    failures=0,
+                    timeouts=0,
+                    outliers=0,
+                    remeasured=0,
+                    mean_deviation=0.01,
+                    duration_s=1.0,
+                )
+            )
+    return made.id
+
+
+async def get(client: httpx.AsyncClient, job: UUID, what: str) -> dict[str, Any]:
+    answer = await client.get(f"/api/v1/jobs/{job}/figures/{what}")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    made: dict[str, Any] = answer.json()
+    assert set(made) == {"data", "layout"}
+    return made
+
+
+async def test_figures_over_rest_show_what_was_asked_for(
+    client: httpx.AsyncClient, job: UUID
+) -> None:
+    every = await get(client, job, "latency")
+    assert len(every["layout"]["xaxis"]["categoryarray"]) == 4
+    four = await get(client, job, "latency?batch_size=4")
+    assert {trace["name"]: trace["y"] for trace in four["data"]} == {
+        "winner": [36.0],
+        "verified": [48.0],
+    }
+    dark = await get(client, job, "latency?theme=dark")
+    assert dark["data"] == every["data"]
+    assert dark["layout"] != every["layout"]
+
+
+async def test_the_search_figure_is_of_the_latest_attempt(
+    client: httpx.AsyncClient, job: UUID
+) -> None:
+    assert (await get(client, job, "search"))["data"][0]["x"] == [0, 1, 2, 3]
+    assert (await get(client, job, "search?batch_size=1"))["data"][0]["x"] == [0, 1, 2, 3]
+    assert (await get(client, job, "search?scheduler=greedy"))["data"] == []
+
+
+async def test_the_rounds_figure_is_of_every_attempt(client: httpx.AsyncClient, job: UUID) -> None:
+    assert (await get(client, job, "rounds"))["data"][0]["x"] == [1, 2, 3]
+    assert (await get(client, job, "rounds?batch_size=4"))["data"][0]["x"] == [1]
+
+
+async def test_the_timeline_is_the_winners_unless_another_is_named(
+    client: httpx.AsyncClient, job: UUID
+) -> None:
+    winner = await get(client, job, "timeline")
+    assert winner["layout"]["title"]["text"] == "ios, batch 1"
+    assert len(winner["data"]) == 1
+    other = await get(client, job, "timeline?batch_size=4&scheduler=greedy")
+    assert other["layout"]["title"]["text"] == "greedy, batch 4"
+    assert len(other["data"]) == 2
+
+
+@pytest.mark.parametrize("kind", FigureKind)
+async def test_a_job_without_results_has_empty_figures(
+    client: httpx.AsyncClient, sessions: sessionmaker[Session], kind: FigureKind
+) -> None:
+    made = rows.job()
+    with sessions(expire_on_commit=False) as session, session.begin():
+        session.add(made)
+    assert (await get(client, made.id, kind))["data"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"{UUID(int=9)}/figures/latency", 404),
+        ("{job}/figures/pie", 422),
+        ("{job}/figures/latency?theme=blue", 422),
+        ("{job}/figures/latency?batch_size=0", 422),
+    ],
+)
+async def test_a_figure_that_cannot_be_is_a_problem(
+    client: httpx.AsyncClient, job: UUID, path: str, status: int
+) -> None:
+    answer = await client.get(f"/api/v1/jobs/{path.format(job=job)}")
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
