@@ -34,6 +34,14 @@ def home() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture(scope="module")
+def used_home() -> Iterator[Path]:
+    """A home in which PostgreSQL has been initialised; nothing runs there between tests."""
+    with tempfile.TemporaryDirectory(prefix="plait-test-") as folder:
+        embedded.start_postgres(Path(folder)).stop()
+        yield Path(folder)
+
+
 def postmaster(home: Path) -> psutil.Process:
     pid = int((home / "postgres" / "postmaster.pid").read_text().split()[0])
     return psutil.Process(pid)
@@ -45,20 +53,20 @@ def kill(*processes: psutil.Process) -> None:
             process.kill()
 
 
-def test_postgres_is_found_again_and_keeps_its_data_when_killed(home: Path) -> None:
-    server = embedded.start_postgres(home)
+def test_postgres_is_found_again_and_keeps_its_data_when_killed(used_home: Path) -> None:
+    server = embedded.start_postgres(used_home)
     try:
         with psycopg.connect(libpq_url(server.url), autocommit=True) as connection:
             connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
-        first = postmaster(home)
-        assert embedded.start_postgres(home) == server
-        assert postmaster(home) == first
+        first = postmaster(used_home)
+        assert embedded.start_postgres(used_home) == server
+        assert postmaster(used_home) == first
 
         kill(first, *first.children())
-        assert embedded.start_postgres(home) == server
-        assert postmaster(home) != first
-        kill(postmaster(home))  # its children notice and end by themselves
-        embedded.start_postgres(home)
+        assert embedded.start_postgres(used_home) == server
+        assert postmaster(used_home) != first
+        kill(postmaster(used_home))  # its children notice and end by themselves
+        embedded.start_postgres(used_home)
         with psycopg.connect(libpq_url(server.url)) as connection:
             assert connection.execute("SELECT answer FROM kept").fetchone() == (42,)
             assert connection.execute("SHOW listen_addresses").fetchone() == ("",)
@@ -69,21 +77,19 @@ def test_postgres_is_found_again_and_keeps_its_data_when_killed(home: Path) -> N
         psycopg.connect(libpq_url(server.url))
 
 
-def test_postgres_starts_although_another_process_has_its_old_id(home: Path) -> None:
-    server = embedded.start_postgres(home)
-    server.stop()
-    stale = home / "postgres" / "postmaster.pid"
-    stale.write_text(f"{os.getpid()}\n{home / 'postgres'}\n0\n5432\n\n\n\nready\n")
-    embedded.start_postgres(home).stop()
+def test_postgres_starts_although_another_process_has_its_old_id(used_home: Path) -> None:
+    stale = used_home / "postgres" / "postmaster.pid"
+    stale.write_text(f"{os.getpid()}\n{used_home / 'postgres'}\n0\n5432\n\n\n\nready\n")
+    embedded.start_postgres(used_home).stop()
     assert not stale.exists()
 
 
-def test_nobody_else_may_reach_the_data(home: Path) -> None:
-    home.chmod(0o755)
-    postgres, valkey = embedded.start_postgres(home), embedded.start_valkey(home)
+def test_nobody_else_may_reach_the_data(used_home: Path) -> None:
+    used_home.chmod(0o755)
+    postgres, valkey = embedded.start_postgres(used_home), embedded.start_valkey(used_home)
     try:
         for folder in ("postgres", "valkey"):
-            assert (home / folder).stat().st_mode & 0o077 == 0
+            assert (used_home / folder).stat().st_mode & 0o077 == 0
     finally:
         postgres.stop()
         valkey.stop()
@@ -96,10 +102,10 @@ def test_data_of_another_version_are_left_alone(home: Path) -> None:
         embedded.start_postgres(home)
 
 
-def test_a_server_that_cannot_start_says_what_it_logged(home: Path) -> None:
+def test_a_server_that_cannot_start_says_what_it_logged(used_home: Path) -> None:
     with pytest.raises(EmbeddedError, match="no_such_setting"):
-        embedded.start_postgres(home, {"no_such_setting": "1"})
-    embedded.start_postgres(home).stop()
+        embedded.start_postgres(used_home, {"no_such_setting": "1"})
+    embedded.start_postgres(used_home).stop()
 
 
 def test_valkey_is_found_again_and_started_again_when_killed(home: Path) -> None:
@@ -123,16 +129,16 @@ def test_valkey_is_found_again_and_started_again_when_killed(home: Path) -> None
         client.ping()
 
 
-def test_servers_outlive_whoever_started_them(home: Path) -> None:
+def test_servers_outlive_whoever_started_them(used_home: Path) -> None:
     script = (
         "import os, sys; from pathlib import Path; from backend import embedded\n"
         "embedded.start_postgres(Path(sys.argv[1])); embedded.start_valkey(Path(sys.argv[1]))\n"
         "os.kill(os.getpid(), 9)"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(home)], check=False)
+    done = subprocess.run([sys.executable, "-c", script, str(used_home)], check=False)
     assert done.returncode == -signal.SIGKILL
     began = time.monotonic()
-    postgres, valkey = embedded.start_postgres(home), embedded.start_valkey(home)
+    postgres, valkey = embedded.start_postgres(used_home), embedded.start_valkey(used_home)
     try:
         assert time.monotonic() - began < 2
         with psycopg.connect(libpq_url(postgres.url)) as connection:

@@ -21,7 +21,8 @@ from backend.settings import Settings
 
 # Tests survive no power failure, so nothing needs to reach the disk.
 UNSAFE_BUT_FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-TABLES = ", ".join(table.name for table in Base.metadata.sorted_tables)
+# A TRUNCATE of as many tables takes 50 ms, as it makes new files.
+EMPTY = "; ".join(f"DELETE FROM {table.name}" for table in reversed(Base.metadata.sorted_tables))
 START_SECONDS = 20.0
 
 
@@ -35,7 +36,7 @@ class Servers:
     def clean(self) -> None:
         """Empty both."""
         with psycopg.connect(libpq_url(self.database_url), autocommit=True) as connection:
-            connection.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE")
+            connection.execute(EMPTY)
         with Redis.from_url(self.redis_url) as client:
             client.flushall()
 
