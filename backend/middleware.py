@@ -45,6 +45,7 @@ SECURITY_HEADERS = {
 }
 STRICT_TRANSPORT = "max-age=31536000"
 MAX_BODY_BYTES = 1 << 20
+PROBED = frozenset({"/healthz", "/metrics"})
 
 
 def add_middleware(
@@ -58,14 +59,15 @@ def add_middleware(
 
 class HostMiddleware:
     """Refuses requests for other hosts: a page of another site that has its name resolve to this
-    machine (DNS rebinding) gets nothing."""
+    machine (DNS rebinding) gets nothing. Probes and Prometheus ask by address, and what they get
+    is no secret or needs a token, which such a page has not."""
 
     def __init__(self, app: ASGIApp, allowed: Sequence[str]) -> None:
         self._app = app
         self._allowed = frozenset(host.lower() for host in allowed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or "*" in self._allowed:
+        if scope["type"] != "http" or "*" in self._allowed or scope["path"] in PROBED:
             await self._app(scope, receive, send)
             return
         header = Headers(scope=scope).get("host", "")

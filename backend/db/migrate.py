@@ -1,6 +1,7 @@
 """Migrations from code, without alembic.ini: the database's URL comes from the caller.
 
-``python -m backend.db.migrate upgrade|current|check|revision MESSAGE`` uses DATABASE_URL.
+``python -m backend.db.migrate [upgrade|current|check|revision MESSAGE]`` uses DATABASE_URL; without
+an action it upgrades.
 """
 
 from __future__ import annotations
@@ -69,13 +70,13 @@ def _config(url: str) -> Iterator[Config]:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m backend.db.migrate", description=__doc__)
-    actions = parser.add_subparsers(dest="action", required=True)
+    actions = parser.add_subparsers(dest="action")
     for name in ("upgrade", "current", "check"):
         actions.add_parser(name)
     actions.add_parser("revision").add_argument("message")
     arguments = parser.parse_args()
     url = get_settings().database_url.get_secret_value()
-    if arguments.action == "upgrade":
+    if arguments.action in (None, "upgrade"):
         upgrade(url)
     elif arguments.action == "check":
         check(url)

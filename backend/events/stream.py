@@ -7,6 +7,7 @@ tell repeats from gaps.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from uuid import UUID
 
@@ -25,6 +26,7 @@ REPLAY_BATCH = 500
 PATIENCE_SECONDS = 15.0  # an announcement that was lost is made up for after this long
 STATES_PATIENCE_SECONDS = 60.0  # longer: what a reader makes up for here is a whole list
 POLL_SECONDS = 1.0  # while Redis is away
+LIFETIME_SECONDS = 3600.0  # then the reader comes back, and its token is looked at again
 RETRY_MS = 1000  # how soon a browser reconnects
 
 
@@ -39,9 +41,9 @@ class EventStreams:
     async def of_job(self, job_id: UUID, after: int) -> AsyncIterator[ServerSentEvent]:
         """The job's events after ``after``; ``event: end`` once it is finished and all is sent."""
         with self._metrics.streams.track_inprogress(), self._hub.subscribe(job_id) as news:
-            last = after
+            last, until = after, time.monotonic() + LIFETIME_SECONDS
             yield ServerSentEvent(comment="following", retry=RETRY_MS)
-            while not self._hub.closing:
+            while self._goes_on(until):
                 events, end = await self._read(job_id, last)
                 for event in events:
                     yield self._sent(event.seq, event.type, _body(event))
@@ -56,7 +58,7 @@ class EventStreams:
                 while announced := await self._next(news, last):
                     yield self._sent(announced.seq, announced.type, announced.body)
                     last = announced.seq
-                    if _ends(announced):
+                    if _ends(announced) or not self._goes_on(until):
                         break
 
     async def of_states(self) -> AsyncIterator[ServerSentEvent]:
@@ -66,11 +68,12 @@ class EventStreams:
         of jobs again.
         """
         with self._metrics.streams.track_inprogress(), self._hub.subscribe_to_states() as news:
+            until = time.monotonic() + LIFETIME_SECONDS
             yield ServerSentEvent(event="resync", data={}, retry=RETRY_MS)
-            while not self._hub.closing:
+            while self._goes_on(until):
                 announced = await news.next(self._patience(STATES_PATIENCE_SECONDS))
                 if announced is None:
-                    if not self._hub.closing:
+                    if self._goes_on(until):
                         yield ServerSentEvent(event="resync", data={})
                     continue
                 event = JobEventRead(
@@ -97,6 +100,9 @@ class EventStreams:
                 self._metrics.gaps.inc()
                 return None
         return None
+
+    def _goes_on(self, until: float) -> bool:
+        return not self._hub.closing and time.monotonic() < until
 
     def _patience(self, connected: float) -> float:
         return connected if self._hub.connected else POLL_SECONDS

@@ -236,6 +236,17 @@ def test_a_full_queue_is_replaced_by_one_order_to_read_again() -> None:
     assert subscription._queue.get_nowait() is None
 
 
+def test_a_stream_does_not_outlive_the_look_at_its_token_by_much(
+    follow: Open, writer: rows.Writer, job: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "LIFETIME_SECONDS", 0.2)
+    monkeypatch.setattr(stream, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(stream, "STATES_PATIENCE_SECONDS", 0.1)
+    with follow(job) as one, follow(None) as every:
+        assert one.ends()
+        assert {m.event for m in every.take_until_the_end()} == {"resync"}
+
+
 def test_a_silent_stream_is_kept_alive(
     follow: Open, job: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,12 +108,18 @@ async def test_without_a_database_the_answer_is_503(settings: Settings) -> None:
 async def test_only_known_hosts_are_answered(
     anonymous: httpx.AsyncClient, host: str, allowed: bool
 ) -> None:
-    for path in ("/healthz", "/", "/api/v1/jobs"):
+    for path in ("/", "/api/v1/jobs", "/api/v1/healthz", "/login"):
         answer = await anonymous.get(path, headers={"Host": host})
         if allowed:
             assert answer.status_code != 400
         else:
             problem(answer, 400)
+
+
+async def test_probes_ask_by_address(anonymous: httpx.AsyncClient) -> None:
+    headers = {"Host": "10.1.2.3:8765"}
+    assert (await anonymous.get("/healthz", headers=headers)).status_code == 200
+    assert (await anonymous.get("/metrics", headers=headers)).status_code == 401
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,9 @@ class Reader:
             taken.append(self.take())
         return taken
 
+    def take_until_the_end(self) -> list[Message]:
+        return list(iter(lambda: self._messages.get(timeout=PATIENCE_SECONDS), None))
+
     def ends(self) -> bool:
         """Whether nothing but the end of the stream comes."""
         return self._messages.get(timeout=PATIENCE_SECONDS) is None
