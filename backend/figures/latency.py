@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from plotly.graph_objects import Bar, Figure
 
 from backend.figures.schemas import FigureKind, Theme
-from backend.figures.theme import BLUE, GREEN, GREY, empty, layout, milliseconds
+from backend.figures.theme import BLUE, GREEN, GREY, empty, ink, layout, milliseconds
 from backend.results.schemas import ResultRead
 
-_WINNER, _OTHER, _UNVERIFIED = "winner", "verified", "not verified"
-_COLOURS = {_WINNER: GREEN, _OTHER: BLUE, _UNVERIFIED: GREY}
+_WINNER, _OTHER, _UNVERIFIED = "winner", "others", "not verified"
 _HOVER = (
     "%{x}<br>%{y:.4~g} ms (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})<br>"
     "%{customdata[2]} samples, error at most %{customdata[3]:.2~e}<extra></extra>"
@@ -29,10 +28,10 @@ def latency(results: Sequence[ResultRead], schedulers: Sequence[str], theme: The
     )
     several = len({result.batch_size for result in results}) > 1
     traces = []
-    for name, colour in _COLOURS.items():
+    for name, shade in ((_WINNER, GREEN), (_OTHER, BLUE[theme]), (_UNVERIFIED, GREY)):
         members = [result for result in ordered if _class_of(result) == name]
         if members:
-            traces.append(_bars(name, colour, members, several))
+            traces.append(_bars(name, shade, ink(theme), members, several))
     axis = milliseconds("latency", any(result.simulated for result in results))
     return Figure(
         traces,
@@ -51,7 +50,9 @@ def latency(results: Sequence[ResultRead], schedulers: Sequence[str], theme: The
     )
 
 
-def _bars(name: str, colour: str, results: Sequence[ResultRead], several: bool) -> Bar:
+def _bars(
+    name: str, shade: str, error_shade: str, results: Sequence[ResultRead], several: bool
+) -> Bar:
     return Bar(
         name=name,
         x=[_label(result, several) for result in results],
@@ -59,6 +60,8 @@ def _bars(name: str, colour: str, results: Sequence[ResultRead], several: bool) 
         error_y={
             "type": "data",
             "symmetric": False,
+            "color": error_shade,
+            "thickness": 1.5,
             "array": [round(max(result.high_ms - result.latency_ms, 0.0), 6) for result in results],
             "arrayminus": [
                 round(max(result.latency_ms - result.low_ms, 0.0), 6) for result in results
@@ -66,7 +69,7 @@ def _bars(name: str, colour: str, results: Sequence[ResultRead], several: bool) 
         },
         customdata=[[r.low_ms, r.high_ms, r.samples, r.max_abs_error] for r in results],
         hovertemplate=_HOVER,
-        marker={"color": colour},
+        marker={"color": shade},
     )
 
 

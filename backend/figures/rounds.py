@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from plotly.graph_objects import Bar, Figure, Scatter
 
 from backend.figures.schemas import FigureKind, Theme
-from backend.figures.theme import BLUE, GREEN, ORANGE, SKY, VERMILION, empty, layout
+from backend.figures.theme import GREEN, ORANGE, SKY, VERMILION, empty, ink, layout
 from backend.jobs.schemas import RoundEvent
 
 
@@ -40,7 +40,7 @@ def rounds(history: Sequence[RoundEvent], theme: Theme) -> Figure:
         x=numbers,
         y=[r.degree_of_parallelism for r in history],
         mode="lines",
-        line={"color": BLUE, "shape": "hvh", "width": 3},
+        line={"color": ink(theme), "shape": "hvh", "width": 2},
         yaxis="y3",
     )
     deviation = Scatter(
@@ -67,6 +67,7 @@ def rounds(history: Sequence[RoundEvent], theme: Theme) -> Figure:
             },
             yaxis3={
                 "title": {"text": "at once"},
+                "dtick": -(-max(r.degree_of_parallelism for r in history) // 4),  # whole numbers
                 "overlaying": "y",
                 "side": "right",
                 "rangemode": "tozero",

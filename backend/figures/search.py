@@ -22,7 +22,7 @@ def search(events: Sequence[SearchEvent], simulated: bool, theme: Theme) -> Figu
     traces = []
     for position, scheduler in enumerate(dict.fromkeys(event.scheduler for event in events)):
         own = _thin([event for event in events if event.scheduler == scheduler])
-        traces += _traces(scheduler, own, colour(position))
+        traces += _traces(scheduler, own, colour(position, theme))
     return Figure(
         traces,
         layout(
@@ -31,7 +31,7 @@ def search(events: Sequence[SearchEvent], simulated: bool, theme: Theme) -> Figu
             hovermode="x unified",
             xaxis={"title": {"text": "search time (s)"}, "rangemode": "tozero", "anchor": "y2"},
             yaxis={
-                "title": {"text": milliseconds("best predicted", simulated)},
+                "title": {"text": milliseconds("predicted", simulated)},
                 "domain": [0.56, 1.0],
             },
             yaxis2={"title": {"text": "stages"}, "domain": [0.0, 0.44], "rangemode": "tozero"},

@@ -7,11 +7,10 @@ from typing import Any
 from backend.figures.schemas import Theme
 
 # Okabe and Ito's palette, told apart with any kind of colour vision; black and yellow are left
-# out because one of them vanishes on each background.
-BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
-PURPLE, ORANGE, SKY = "#CC79A7", "#E69F00", "#56B4E9"
-GREY = "#8C8C8C"
-PALETTE = (BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, GREY)
+# out because one of them vanishes on each background, and blue is lighter on the dark one.
+ORANGE, GREEN, VERMILION = "#E69F00", "#009E73", "#D55E00"
+SKY, PURPLE, GREY = "#56B4E9", "#CC79A7", "#8C8C8C"
+BLUE = {Theme.LIGHT: "#0072B2", Theme.DARK: "#2F8FD8"}
 
 _INK = {Theme.LIGHT: "#1F2328", Theme.DARK: "#E6EDF3"}
 _GRID = {Theme.LIGHT: "rgba(31,35,40,0.12)", Theme.DARK: "rgba(230,237,243,0.16)"}
@@ -19,9 +18,20 @@ _PANEL = {Theme.LIGHT: "#FFFFFF", Theme.DARK: "#25262B"}
 _CLEAR = "rgba(0,0,0,0)"
 
 
-def colour(position: int) -> str:
+def palette(theme: Theme) -> tuple[str, ...]:
+    """Seven colours for classes that have none of their own."""
+    return (BLUE[theme], ORANGE, GREEN, VERMILION, SKY, PURPLE, GREY)
+
+
+def colour(position: int, theme: Theme) -> str:
     """The colour of the class at ``position``; they repeat after seven."""
-    return PALETTE[position % len(PALETTE)]
+    colours = palette(theme)
+    return colours[position % len(colours)]
+
+
+def ink(theme: Theme) -> str:
+    """The colour of text, and of what must stand out from every class."""
+    return _INK[theme]
 
 
 def layout(theme: Theme, kind: str, **specific: Any) -> dict[str, Any]:
@@ -54,14 +64,14 @@ def _template(theme: Theme) -> dict[str, Any]:
         "linecolor": _GRID[theme],
         "zerolinecolor": _GRID[theme],
         "automargin": True,
-        "title": {"standoff": 12},
+        "title": {"standoff": 10, "font": {"size": 13}},
     }
     return {
         "layout": {
             "font": {"family": "system-ui, sans-serif", "size": 13, "color": _INK[theme]},
             "paper_bgcolor": _CLEAR,
             "plot_bgcolor": _CLEAR,
-            "colorway": list(PALETTE),
+            "colorway": list(palette(theme)),
             "hoverlabel": {"bgcolor": _PANEL[theme], "font": {"color": _INK[theme]}},
             "xaxis": axis,
             "yaxis": axis,

@@ -32,7 +32,7 @@ def timeline(spans: Sequence[UnitSpan], caption: str, simulated: bool, theme: Th
         return Figure(layout=empty(theme, FigureKind.TIMELINE, "no timeline yet"))
     kinds = sorted({span.kind for span in spans})
     traces = [
-        _bars(kind, colour(position), [span for span in spans if span.kind == kind])
+        _bars(kind, colour(position, theme), [span for span in spans if span.kind == kind])
         for position, kind in enumerate(kinds)
     ]
     return Figure(
@@ -51,6 +51,7 @@ def timeline(spans: Sequence[UnitSpan], caption: str, simulated: bool, theme: Th
             yaxis={
                 "type": "category",
                 "autorange": "reversed",
+                "ticklabelstandoff": 6,
                 "categoryorder": "array",
                 "categoryarray": [_row(s) for s in sorted({span.stream for span in spans})],
             },

@@ -19,7 +19,7 @@ from backend.figures.latency import latency
 from backend.figures.rounds import rounds
 from backend.figures.schemas import FigureKind, Theme
 from backend.figures.search import MAX_POINTS, search
-from backend.figures.theme import GREEN, PALETTE
+from backend.figures.theme import GREEN, palette
 from backend.figures.timeline import UnitSpan, timeline
 from backend.jobs.schemas import RoundEvent, SearchEvent
 from backend.results.schemas import ResultRead
@@ -134,9 +134,9 @@ def luminance(colour: str) -> float:
     return 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
 
 
-def test_no_two_colours_are_alike() -> None:
-    assert len(set(PALETTE)) == len(PALETTE)
-    for one, other in itertools.combinations(PALETTE, 2):
+@pytest.mark.parametrize("theme", Theme)
+def test_no_two_colours_are_alike(theme: Theme) -> None:
+    for one, other in itertools.combinations(palette(theme), 2):
         assert sum(abs(int(one[i : i + 2], 16) - int(other[i : i + 2], 16)) for i in (1, 3, 5)) > 60
 
 
@@ -158,7 +158,7 @@ def test_axes_name_their_units(kind: FigureKind) -> None:
     text = orjson.dumps(plain(figures()[kind])["layout"]).decode()
     assert {
         FigureKind.LATENCY: "latency (ms)",
-        FigureKind.SEARCH: "best predicted (ms)",
+        FigureKind.SEARCH: "predicted (ms)",
         FigureKind.ROUNDS: "candidates",
         FigureKind.TIMELINE: "time (ms)",
     }[kind] in text
@@ -171,9 +171,9 @@ def test_latency_marks_the_winner_and_keeps_the_jobs_order() -> None:
     results = [result("ios", 9.0, winner=True), result("sequential", 10.0), result("greedy", 12.0)]
     made = plain(latency(results, ["sequential", "greedy", "ios"], Theme.LIGHT))
     traces = {trace["name"]: trace for trace in made["data"]}
-    assert set(traces) == {"winner", "verified"}
+    assert set(traces) == {"winner", "others"}
     assert traces["winner"]["x"] == ["ios"]
-    assert traces["winner"]["marker"]["color"] == GREEN != traces["verified"]["marker"]["color"]
+    assert traces["winner"]["marker"]["color"] == GREEN != traces["others"]["marker"]["color"]
     assert made["layout"]["xaxis"]["categoryarray"] == ["sequential", "greedy", "ios"]
 
 
@@ -352,11 +352,11 @@ async def test_figures_over_rest_show_what_was_asked_for(
     four = await get(client, job, "latency?batch_size=4")
     assert {trace["name"]: trace["y"] for trace in four["data"]} == {
         "winner": [36.0],
-        "verified": [48.0],
+        "others": [48.0],
     }
     dark = await get(client, job, "latency?theme=dark")
-    assert dark["data"] == every["data"]
-    assert dark["layout"] != every["layout"]
+    assert [trace["y"] for trace in dark["data"]] == [trace["y"] for trace in every["data"]]
+    assert dark["layout"]["template"] != every["layout"]["template"]
 
 
 async def test_the_search_figure_is_of_the_latest_attempt(
