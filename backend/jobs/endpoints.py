@@ -25,6 +25,7 @@ async def _service(services: ServicesDep, transaction: TransactionDep) -> JobSer
 
 
 Jobs = Annotated[JobService, Depends(_service)]
+States = Annotated[tuple[JobState, ...], Query(description="only jobs in these states")]
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -59,7 +60,7 @@ async def create_job(
 async def list_jobs(
     _: Reader,
     transaction: TransactionDep,
-    state: Annotated[list[JobState], Query(description="only jobs in these states")] = [],  # noqa: B006
+    state: States = (),
     limit: Limit = 50,
     cursor: str | None = None,
 ) -> JobPage:
