@@ -34,6 +34,7 @@ def rounds(history: Sequence[RoundEvent], theme: Theme) -> Figure:
             hovertemplate=hover,
         )
         for name, colour, counts in outcomes
+        if any(counts)
     ]
     parallelism = Scatter(
         name="degree of parallelism",
@@ -62,8 +63,8 @@ def rounds(history: Sequence[RoundEvent], theme: Theme) -> Figure:
             yaxis2={
                 "title": {"text": "deviation"},
                 "domain": [0.0, 0.3],
-                "tickformat": ".1%",
-                "rangemode": "tozero",
+                "tickformat": ".0%",
+                "range": [0, max(0.1, 1.1 * max(r.mean_deviation for r in history))],
             },
             yaxis3={
                 "title": {"text": "at once"},

@@ -40,14 +40,13 @@ def timeline(spans: Sequence[UnitSpan], caption: str, simulated: bool, theme: Th
         layout(
             theme,
             FigureKind.TIMELINE,
-            title={
-                "text": f"{caption} (simulated)" if simulated else caption,
-                "font": {"size": 14},
-            },
-            margin={"l": 88, "r": 24, "t": 72, "b": 56},
+            margin={"l": 88, "r": 24, "t": 40, "b": 56},
             barmode="overlay",
             bargap=0.25,
-            xaxis={"title": {"text": milliseconds("time", simulated)}, "rangemode": "tozero"},
+            xaxis={
+                "title": {"text": f"{milliseconds('time', simulated)}, {caption}"},
+                "rangemode": "tozero",
+            },
             yaxis={
                 "type": "category",
                 "autorange": "reversed",
