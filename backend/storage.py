@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -32,22 +33,22 @@ class Storage:
         if not self._local:
             self._files.put_file(str(source), target)  # object stores show whole objects only
             return
-        final = Path(target)
-        final.parent.mkdir(parents=True, exist_ok=True)
+        final = self._with_folder(target)
         scratch = final.with_name(f".{final.name}.{uuid4().hex}")
         try:
             shutil.copyfile(source, scratch)
-            scratch.replace(final)
+            _publish(scratch, final)
         finally:
             scratch.unlink(missing_ok=True)
 
     def take(self, source: Path, key: str) -> None:
         """Like ``put``, but ``source`` is gone afterwards; free on the same filesystem."""
-        target = Path(self._path(key))
-        if self._local and _same_device(source, Path(self._root)):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            source.replace(target)
-            return
+        target = self._path(key)
+        if self._local:
+            final = self._with_folder(target)
+            if source.stat().st_dev == final.parent.stat().st_dev:
+                _publish(source, final)
+                return
         self.put(source, key)
         source.unlink()
 
@@ -72,6 +73,13 @@ class Storage:
         except FileNotFoundError:
             return
 
+    def _with_folder(self, target: str) -> Path:
+        """The local path, in a folder that exists. Models are nobody else's business."""
+        Path(self._root).mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = Path(target)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
     def _path(self, key: str) -> str:
         parts = PurePosixPath(key).parts
         if not parts or key.startswith("/") or ".." in parts:
@@ -79,6 +87,17 @@ class Storage:
         return f"{self._root}/{key}"
 
 
-def _same_device(source: Path, root: Path) -> bool:
-    root.mkdir(parents=True, exist_ok=True)
-    return source.stat().st_dev == root.stat().st_dev
+def _publish(scratch: Path, final: Path) -> None:
+    """Give a finished file its name. It is on the disk before it has it, so that not even a power
+    failure leaves a row in the database that points at half a file."""
+    _sync(scratch)
+    scratch.replace(final)
+    _sync(final.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -23,22 +23,26 @@ class Transaction:
         self.committed.append(action)
 
     def after_rollback(self, action: Action) -> None:
-        """Do ``action`` if nothing of this transaction remains."""
+        """Do ``action`` if it is certain that nothing of this transaction remains."""
         self.rolled_back.append(action)
 
 
 @asynccontextmanager
 async def transaction(sessions: async_sessionmaker[AsyncSession]) -> AsyncIterator[Transaction]:
-    """Commit at the end, or roll back on any exception. Takes a connection on first use only."""
+    """Commit at the end, or roll back on any exception. Takes a connection on first use only.
+
+    A commit that fails undoes nothing outside the database: its connection broke, and nobody
+    knows whether it came through.
+    """
     async with sessions() as session:
         current = Transaction(session)
         try:
             yield current
-            await session.commit()
         except BaseException:
             await session.rollback()
             for action in current.rolled_back:
                 await action()
             raise
+        await session.commit()
     for action in current.committed:
         await action()

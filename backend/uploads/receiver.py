@@ -89,7 +89,7 @@ async def _blocks(request: Request) -> AsyncIterator[bytes]:
 
 
 def _create(path: Path) -> IO[bytes]:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path.open("xb")
 
 

@@ -78,6 +78,12 @@ def test_no_key_leads_out(storage: Storage, source: Path, key: str) -> None:
             attempt(key)
 
 
+def test_nobody_else_may_look_into_the_storage(source: Path, tmp_path: Path) -> None:
+    storage = Storage(f"file://{tmp_path / 'storage'}")
+    storage.put(source, "a/b")
+    assert (tmp_path / "storage").stat().st_mode & 0o077 == 0
+
+
 def test_a_failed_copy_leaves_nothing(tmp_path: Path) -> None:
     storage = Storage(f"file://{tmp_path / 'storage'}")
     with pytest.raises(FileNotFoundError):
