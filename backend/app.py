@@ -82,6 +82,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     app.state.services = Services(
         settings=settings,
         engine=engine,
+        autocommit=engine.execution_options(isolation_level="AUTOCOMMIT"),
         sessions=create_sessions(engine),
         redis=redis,
         hub=hub,

@@ -6,7 +6,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 from fastapi import Query
@@ -20,16 +20,8 @@ MAX_PAGE = 200
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="items per page")]
 
 
-class Row(Protocol):
-    """What can be paged: a row with the two columns of its key."""
-
-    @property
-    def created_at(self) -> Any: ...
-    @property
-    def id(self) -> Any: ...
-
-
-RowT = TypeVar("RowT", bound=Row)
+RowT = TypeVar("RowT")
+SelectT = TypeVar("SelectT", bound=Select[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +52,12 @@ class Cursor:
 
 
 def keyset(
-    query: Select[RowT],
+    query: SelectT,
     created_at: InstrumentedAttribute[datetime],
     identifier: InstrumentedAttribute[UUID],
     cursor: str | None,
     limit: int,
-) -> Select[RowT]:
+) -> SelectT:
     """The rows after ``cursor``, and one more than ``limit`` to tell whether others follow."""
     if cursor is not None:
         key = Cursor.decode(cursor)
@@ -74,8 +66,10 @@ def keyset(
 
 
 def split(rows: Sequence[RowT], limit: int) -> tuple[Sequence[RowT], str | None]:
-    """The page, and the cursor of the next one if there is any."""
+    """The page, and the cursor of the next one if there is any. Rows have ``created_at`` and
+    ``id``."""
     if len(rows) <= limit:
         return rows, None
     page = rows[:limit]
-    return page, Cursor(page[-1].created_at, page[-1].id).encode()
+    last: Any = page[-1]
+    return page, Cursor(last.created_at, last.id).encode()

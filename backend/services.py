@@ -22,6 +22,7 @@ from backend.storage import Storage
 class Services:
     settings: Settings
     engine: AsyncEngine
+    autocommit: AsyncEngine  # the same, for single statements without a transaction around them
     sessions: async_sessionmaker[AsyncSession]
     redis: Redis
     hub: EventHub
@@ -30,11 +31,6 @@ class Services:
     storage: Storage
     metrics: Metrics
     digest: Digester
-
-    @property
-    def autocommit(self) -> AsyncEngine:
-        """The engine for single statements that need no transaction around them."""
-        return self.engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
 async def services(request: Request) -> Services:

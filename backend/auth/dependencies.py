@@ -65,7 +65,8 @@ async def _by_token(services: Services, token: str) -> Principal:
     if not tokens.is_well_formed(token):
         raise UnauthorizedError("the bearer token is not a Plait token; was it copied whole?")
     async with services.autocommit.connect() as connection:
-        found = (await connection.execute(repository.live_token(services.digest(token)))).first()
+        digest = services.digest(token)
+        found = (await connection.execute(repository.live_token(), {"digest": digest})).first()
         if found is None:
             raise UnauthorizedError("the token is unknown, revoked or expired; make a new one")
         if repository.is_stale(found.last_used_at):
@@ -79,7 +80,7 @@ async def _by_session(services: Services, request: Request) -> Principal:
         raise UnauthorizedError("send an API token as bearer, or log in with `plait login`")
     digest = services.digest(secret)
     async with services.autocommit.connect() as connection:
-        found = (await connection.execute(repository.live_session(digest))).first()
+        found = (await connection.execute(repository.live_session(), {"digest": digest})).first()
         if found is None:
             raise UnauthorizedError("the session has ended; `plait login` prints a new link")
         if repository.is_stale(found.last_used_at):

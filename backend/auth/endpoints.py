@@ -85,5 +85,6 @@ async def _has_session(
     presented = session_secret(request, services.settings)
     if presented is None:
         return False
-    query = repository.live_session(services.digest(presented))
-    return (await transaction.session.execute(query)).first() is not None
+    parameters = {"digest": services.digest(presented)}
+    found = await transaction.session.execute(repository.live_session(), parameters)
+    return found.first() is not None

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Delete, Select, Update, delete, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Delete,
+    Select,
+    Update,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.sql.dml import ReturningDelete
 
@@ -14,19 +26,22 @@ from backend.db.tables import ApiToken, BrowserSession, LoginLink
 USE_RESOLUTION = timedelta(minutes=1)  # "last used" is not worth a write for every request
 
 
-def live_token(digest: bytes) -> Select[UUID, list[str], datetime | None]:
-    """The token with this digest if it is neither revoked nor expired."""
+@lru_cache(maxsize=1)
+def live_token() -> Select[UUID, list[str], datetime | None]:
+    """The token with the digest ``digest``, a parameter, if it is neither revoked nor expired.
+    Built once, as every request executes it."""
     return select(ApiToken.id, ApiToken.scopes, ApiToken.last_used_at).where(
-        ApiToken.digest == digest,
+        ApiToken.digest == bindparam("digest"),
         ApiToken.revoked_at.is_(None),
         or_(ApiToken.expires_at.is_(None), ApiToken.expires_at > func.now()),
     )
 
 
-def live_session(digest: bytes) -> Select[list[str], datetime | None]:
-    """The session with this digest if it has not expired."""
+@lru_cache(maxsize=1)
+def live_session() -> Select[list[str], datetime | None]:
+    """The session with the digest ``digest``, a parameter, if it has not expired."""
     return select(BrowserSession.scopes, BrowserSession.last_used_at).where(
-        BrowserSession.digest == digest, BrowserSession.expires_at > func.now()
+        BrowserSession.digest == bindparam("digest"), BrowserSession.expires_at > func.now()
     )
 
 

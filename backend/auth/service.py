@@ -67,8 +67,8 @@ def token_is_valid(session: Session, settings: Settings, token: str) -> bool:
     """Whether the API would accept ``token`` now."""
     if not tokens.is_well_formed(token):
         return False
-    digest = digester(settings)(token)
-    return session.execute(repository.live_token(digest)).first() is not None
+    presented = {"digest": digester(settings)(token)}
+    return session.execute(repository.live_token(), presented).first() is not None
 
 
 def list_tokens(session: Session) -> Sequence[ApiToken]:

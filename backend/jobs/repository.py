@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import Row, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from backend.db.tables import Job
 from backend.jobs.gate import lock
+from backend.jobs.schemas import JobRead
 from backend.jobs.states import JobState
 from backend.pagination import keyset
 
@@ -39,13 +41,14 @@ class JobRepository:
 
     async def page(
         self, states: Sequence[JobState], cursor: str | None, limit: int
-    ) -> Sequence[Job]:
-        """Newest first; one more than ``limit`` if there is a next page."""
-        query = select(Job)
+    ) -> Sequence[Row[Any]]:
+        """What JobRead shows of each, newest first; one more than ``limit`` if there is a next
+        page. Rows and not objects: this is the query that is asked most."""
+        query = select(*(getattr(Job, name) for name in JobRead.model_fields))
         if states:
             query = query.where(Job.state.in_(states))
         query = keyset(query, Job.created_at, Job.id, cursor, limit)
-        return (await self._session.scalars(query)).all()
+        return (await self._session.execute(query)).all()
 
     async def count_by_state(self) -> dict[JobState, int]:
         query = select(Job.state, func.count().label("jobs")).group_by(Job.state)
