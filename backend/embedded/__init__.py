@@ -6,7 +6,16 @@ that started them, and survive being killed. Starting one that runs returns the 
 
 from __future__ import annotations
 
-from backend.embedded.postgres import EmbeddedPostgres, start_postgres
-from backend.embedded.valkey import EmbeddedValkey, start_valkey
+from backend.embedded.errors import EmbeddedError
+from backend.embedded.postgres import EmbeddedPostgres, start_postgres, stop_postgres
+from backend.embedded.valkey import EmbeddedValkey, start_valkey, stop_valkey
 
-__all__ = ["EmbeddedPostgres", "EmbeddedValkey", "start_postgres", "start_valkey"]
+__all__ = [
+    "EmbeddedError",
+    "EmbeddedPostgres",
+    "EmbeddedValkey",
+    "start_postgres",
+    "start_valkey",
+    "stop_postgres",
+    "stop_valkey",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,10 +35,13 @@ def service_account() -> Account | None:
 
 
 def _create() -> None:
-    command = ["useradd", "--system", "--user-group", "--no-create-home"]
+    program = shutil.which("useradd", path=f"/usr/sbin:/sbin:{os.environ.get('PATH', os.defpath)}")
     try:
         subprocess.run(
-            [*command, "--shell", "/usr/sbin/nologin", NAME],  # /sbin or /usr/sbin
+            [
+                *(program or "useradd", "--system", "--user-group", "--no-create-home"),
+                *("--shell", "/usr/sbin/nologin", NAME),
+            ],
             check=True,
             capture_output=True,
             text=True,

@@ -58,10 +58,14 @@ class EmbeddedPostgres:
     data: Path
 
     def stop(self) -> None:
-        """Disconnect everybody and end in good order. Safe to call when it has ended already."""
+        """Disconnect everybody and end. Safe to call when it has ended already."""
         with _lock(self.data):
-            if _is_running(self.data):
+            if not _is_running(self.data):
+                return
+            try:
                 _control(self.data, "stop", "-m", "fast", "-w", "-t", str(STOP_SECONDS))
+            except EmbeddedError:  # it did not end in time; the next start recovers from the log
+                _control(self.data, "stop", "-m", "immediate", "-w", "-t", str(STOP_SECONDS))
 
 
 def start_postgres(home: Path, settings: Mapping[str, str] | None = None) -> EmbeddedPostgres:
@@ -85,6 +89,13 @@ def start_postgres(home: Path, settings: Mapping[str, str] | None = None) -> Emb
             _control(data, "start", "-w", "-t", str(START_SECONDS), "-l", str(data / "server.log"))
         _create_database(sockets)
     return EmbeddedPostgres(url, data)
+
+
+def stop_postgres(home: Path) -> None:
+    """End the server of ``home``, whoever started it."""
+    data = home.resolve() / "postgres"
+    if data.exists():
+        EmbeddedPostgres("", data).stop()
 
 
 def _initialise(data: Path, account: Account | None) -> None:

@@ -66,15 +66,26 @@ def start_valkey(home: Path) -> EmbeddedValkey:
     """The server of ``home/valkey``, started if it is not running. Raises EmbeddedError."""
     data = home.resolve() / "valkey"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    socket = socket_directory(data, SOCKET) / SOCKET
-    server = EmbeddedValkey(f"unix://{socket}", data)
+    server = _server(data)
     with _lock(data):
         if _pid(server.url) is None:
-            _start(server, socket)
+            _start(server)
     return server
 
 
-def _start(server: EmbeddedValkey, socket: Path) -> None:
+def stop_valkey(home: Path) -> None:
+    """End the server of ``home``, whoever started it."""
+    data = home.resolve() / "valkey"
+    if data.exists():
+        _server(data).stop()
+
+
+def _server(data: Path) -> EmbeddedValkey:
+    return EmbeddedValkey(f"unix://{socket_directory(data, SOCKET) / SOCKET}", data)
+
+
+def _start(server: EmbeddedValkey) -> None:
+    socket = Path(server.url.removeprefix("unix://"))
     socket.unlink(missing_ok=True)  # of a server that was killed
     configuration = server.data / "valkey.conf"
     configuration.write_text(CONFIGURATION.format(socket=socket, data=server.data))

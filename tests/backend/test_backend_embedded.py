@@ -146,8 +146,13 @@ def test_servers_outlive_whoever_started_them(used_home: Path) -> None:
         with Redis.from_url(valkey.url) as client:
             assert client.ping()
     finally:
-        postgres.stop()
-        valkey.stop()
+        embedded.stop_postgres(used_home)
+        embedded.stop_valkey(used_home)
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(libpq_url(postgres.url))
+    embedded.stop_postgres(used_home / "not-there")
+    embedded.stop_valkey(used_home / "not-there")
+    assert not (used_home / "not-there").exists()
 
 
 def test_a_deep_home_gets_a_short_and_private_socket(home: Path) -> None:
