@@ -87,7 +87,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         redis=redis,
         hub=hub,
         announcer=Announcer(redis),
-        doorbell=Doorbell(redis),
+        doorbell=Doorbell(settings.broker_url),
         storage=Storage(settings.storage_url),
         metrics=app.state.metrics,
         digest=digester(settings),
@@ -99,6 +99,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     finally:
         hub.close()
         await _stop(listener)
+        app.state.services.doorbell.close()
         for client in (redis, listening):
             await client.aclose()
         await engine.dispose()
