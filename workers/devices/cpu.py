@@ -10,6 +10,7 @@ from threading import Lock
 import torch
 from torch import Tensor
 
+from workers.devices.allocator import keep_freed_memory
 from workers.devices.base import Device, DeviceError, DeviceFacts, Executable
 from workers.devices.cpu_executable import CpuExecutable
 from workers.devices.cpu_facts import read_cpu
@@ -28,13 +29,15 @@ class CpuDevice(Device):
     thread, its OpenMP team and its libraries' scratch memory costs more than many a Plan.
 
     While the device is open, PyTorch operators of the thread that opened it run on one thread:
-    a second OpenMP team in the process would slow down those of the workers (see ``openmp``).
+    a second OpenMP team in the process would slow down those of the workers (see ``openmp``). From
+    then on the process keeps the memory that it frees (see ``allocator``).
     """
 
     def __init__(self) -> None:
         self._caller_threads = torch.get_num_threads()
         torch.set_num_threads(1)
         release_team()
+        keep_freed_memory()
         self._facts = read_cpu()
         self._cores = sorted(os.sched_getaffinity(0))
         self._workers: dict[tuple[int, ...], list[Worker]] = {}

@@ -55,6 +55,7 @@ class ArtifactError(RuntimeError):
 def load(directory: str | Path = Path(__file__).parent) -> Model:
     """Read the model and its schedule. Raises ArtifactError."""
     directory = Path(directory)
+    _keep_freed_memory()
     graph = _read_json(directory / "model" / "graph.json", GRAPH)
     schedule = _read_json(directory / "schedule.json", SCHEDULE)
     weights = read_safetensors(directory / "model" / "weights.safetensors")
@@ -112,6 +113,14 @@ class Model:
             else:
                 made[name] = torch.randint(0, 2, spec["shape"], generator=generator).to(dtype)
         return made
+
+
+def _keep_freed_memory() -> None:
+    """Up to a gigabyte, where the C library can: or every run gets its pages from the kernel."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+        mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
 
 
 def _read_json(path: Path, expected: tuple[str, int]) -> dict[str, Any]:
