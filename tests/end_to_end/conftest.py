@@ -98,7 +98,7 @@ def stop(process: subprocess.Popen[str]) -> int:
     return process.wait(timeout=60)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     home = tmp_path_factory.mktemp("plait-home")
     process, environment = start(home, "--no-sample")
