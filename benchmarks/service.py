@@ -238,6 +238,12 @@ def measure(home: Path) -> dict[str, Any]:
     }
 
 
+def processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.machine()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path)
@@ -248,8 +254,8 @@ def main() -> None:
     report = {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {
-            "processor": platform.processor() or platform.machine(),
-            "cores": len(psutil.Process().cpu_affinity()),
+            "processor": processor(),
+            "cores": os.cpu_count(),
             "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
             "python": platform.python_version(),
         },
