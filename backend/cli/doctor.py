@@ -79,7 +79,8 @@ def _home(settings: Settings) -> Finding:
     return Finding("data", writable and free >= MIN_FREE_BYTES, True, detail, remedy)
 
 
-def _port(settings: Settings) -> Finding:
+def port(settings: Settings) -> Finding:
+    """Whether the API can listen where the settings say."""
     address = f"{settings.host}:{settings.port}"
     if running_stack(settings.home):
         return Finding("port", True, True, f"{address}, in use by Plait")
@@ -126,7 +127,7 @@ def _chromium(settings: Settings) -> Finding:
 
 
 CHECKS: tuple[Callable[[Settings], Finding], ...] = (
-    _python, _torch, _frontend, _home, _port, _sandbox, _node, _chromium, _gpu,
+    _python, _torch, _frontend, _home, port, _sandbox, _node, _chromium, _gpu,
 )  # fmt: skip
 
 

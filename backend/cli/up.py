@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from backend.auth.service import create_login_link, create_token, token_is_valid
 from backend.cli.client import Client
+from backend.cli.doctor import port
 from backend.cli.exits import ExitCode
 from backend.cli.local import (
     CLI_TOKEN_FILE,
@@ -50,6 +51,8 @@ def up(
         if not _lock(lock):
             _already_up(settings)
             return
+        if not (found := port(settings)).ok:
+            raise fail(f"cannot listen on {found.detail}; {found.remedy}", ExitCode.JOB_FAILED)
         _stop_on_signal()
         try:
             with ExitStack() as cleanup:

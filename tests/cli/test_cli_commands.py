@@ -147,3 +147,12 @@ def test_login_prints_a_link_that_works_once(plait: Run, server: str) -> None:
     with httpx.Client(base_url=server) as another:
         another.get(f"/login?{code}")
         assert another.get("/api/v1/session").status_code == 401
+
+
+def test_up_refuses_a_port_that_is_taken(
+    plait: Run, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAIT_PORT", server.rpartition(":")[2])
+    refused = plait("up")
+    assert refused.exit_code == ExitCode.JOB_FAILED
+    assert "PLAIT_PORT" in refused.stderr

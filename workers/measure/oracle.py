@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 from torch import Tensor
 
@@ -58,17 +56,6 @@ class MeasuringOracle:
         """Stages that were measured; the others were known."""
         self.looked_up = 0
         """Stages that the index, or an equal stage of the same batch, answered."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Nothing is held that must be freed: executables live as long as their measurement."""
 
     @property
     def parallelism(self) -> int:

@@ -97,5 +97,4 @@ def _run_scheduler(
         deadline=deadline,
         on_round=lambda record: reporter.round(name, record),
     )
-    with oracle:
-        return create(name, options).schedule(model.graph, oracle, SearchReporter(reporter, name))
+    return create(name, options).schedule(model.graph, oracle, SearchReporter(reporter, name))
