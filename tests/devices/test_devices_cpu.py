@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,18 @@ def test_a_team_is_pinned_core_by_core_and_ends_with_its_worker() -> None:
         team = {thread: mask for thread, mask in during.items() if thread not in left}
     assert sorted(team.values(), key=min) == [{CORES[0]}, {CORES[1]}]
     assert affinity() == set(CORES)
+
+
+@pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")
+def test_a_team_gives_way_while_its_worker_runs_alone() -> None:
+    worker = Worker((CORES[0], CORES[1]))
+    try:
+        (member,) = worker._members
+        for threads, policy in ((1, os.SCHED_IDLE), (2, os.SCHED_OTHER), (1, os.SCHED_IDLE)):
+            ask(worker, partial(worker.take, CORES[0], threads), parallel_work)
+            assert os.sched_getscheduler(member) == policy
+    finally:
+        worker.close()
 
 
 def masks() -> dict[int, set[int]]:

@@ -27,6 +27,7 @@ class Worker:
     def __init__(self, cores: tuple[int, ...]) -> None:
         self._team = cores
         self._core, self._threads = cores[0], 0
+        self._members: list[int] = []
         self._task: Callable[[], None] | None = None
         self._inbox, self._ready = BlockingSignal(), BlockingSignal()
         self._failure: Exception | None = None
@@ -48,7 +49,24 @@ class Worker:
             self._core = core
         if threads != self._threads:
             torch.set_num_threads(threads)
+            if 1 in (threads, self._threads):
+                self._yield_team(threads == 1)
             self._threads = threads
+
+    def _yield_team(self, idle: bool) -> None:
+        """While the worker runs alone, let its team spin only where no other thread wants the core.
+
+        An idle team spins for milliseconds on the very cores that other streams are forked to: a
+        plan with six forks took 7.4 ms in place of the 4.8 ms that its stages took alone. As
+        SCHED_IDLE threads its members give way at once, and still answer the next operator sooner
+        than if they slept.
+        """
+        policy = os.SCHED_IDLE if idle else os.SCHED_OTHER
+        try:
+            for thread in self._members:
+                os.sched_setscheduler(thread, policy, os.sched_param(0))
+        except PermissionError:
+            self._members.clear()  # a container may forbid it; the plan is right without, if slower
 
     def close(self) -> None:
         """End the thread and with it its team."""
@@ -80,8 +98,8 @@ class Worker:
         self.take(self._core, len(self._team))
         before = _threads_on(self._core)
         torch.zeros(_PARALLEL_GRAIN * len(self._team)).add_(1)
-        members = sorted(_threads_on(self._core) - before)
-        for thread, core in zip(members, self._team[1:], strict=False):
+        self._members = sorted(_threads_on(self._core) - before)
+        for thread, core in zip(self._members, self._team[1:], strict=False):
             os.sched_setaffinity(thread, {core})
 
 

@@ -15,6 +15,7 @@ Needs Linux, Python 3.11 or newer and PyTorch, nothing else. Reads ``schedule.js
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import math
@@ -247,7 +248,8 @@ class Host:
 
     def __init__(self, cores: Sequence[int]) -> None:
         self._cores = cores
-        self._place: tuple[int, int] | None = None
+        self._place = (cores[0], len(cores))
+        self._team: list[int] = []
         self._task: Callable[[], None] = lambda: None
         self._inbox = BlockingSignal()
         Thread(target=self._serve, name=f"plait-{cores[0]}", daemon=True).start()
@@ -258,10 +260,16 @@ class Host:
 
     def take(self, core: int, threads: int) -> None:
         """From the thread itself: go to ``core`` and use ``threads`` intra-operator threads."""
-        if (core, threads) != self._place:
-            os.sched_setaffinity(0, {core})
-            torch.set_num_threads(threads)
-            self._place = (core, threads)
+        if (core, threads) == self._place:
+            return
+        os.sched_setaffinity(0, {core})
+        torch.set_num_threads(threads)
+        # An idle team spins; while this thread works alone, it makes way for other hosts.
+        policy = os.SCHED_IDLE if threads == 1 else os.SCHED_OTHER
+        with contextlib.suppress(PermissionError):  # in some containers: right, if slower
+            for thread in self._team:
+                os.sched_setscheduler(thread, policy, os.sched_param(0))
+        self._place = (core, threads)
 
     def _serve(self) -> None:
         torch.get_num_threads()  # initialises this thread's count, which would be reset later
@@ -269,7 +277,8 @@ class Host:
         torch.set_num_threads(len(self._cores))
         before = _threads()
         torch.zeros(32768 * len(self._cores)).add_(1)  # large enough to start the whole team
-        for thread, core in zip(sorted(_threads() - before), self._cores[1:], strict=False):
+        self._team = sorted(_threads() - before)
+        for thread, core in zip(self._team, self._cores[1:], strict=False):
             os.sched_setaffinity(thread, {core})
         with torch.inference_mode():
             while True:
