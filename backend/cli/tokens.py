@@ -71,11 +71,17 @@ def list_(as_json: Json = False) -> None:
 
 @app.command()
 @handles_errors
-def revoke(token: Annotated[UUID, typer.Argument(metavar="ID", help="The token's id.")]) -> None:
+def revoke(
+    token: Annotated[UUID, typer.Argument(metavar="ID", help="The token's id.")],
+    as_json: Json = False,
+) -> None:
     """Revoke a token; it stops working at once."""
     _, sessions = _database()
     with sessions() as session, session.begin():
         found = revoke_token(session, token) is not None
     if not found:
         raise fail(f"there is no token {token}", ExitCode.REFUSED)
-    console.print(f"revoked {token}")
+    if as_json:
+        print_json({"revoked": token})
+    else:
+        console.print(f"revoked {token}")

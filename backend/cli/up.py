@@ -14,6 +14,7 @@ from typing import IO, Annotated
 import httpx
 import typer
 from pydantic import SecretStr
+from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
 from backend.auth.service import create_login_link, create_token, token_is_valid
@@ -29,7 +30,7 @@ from backend.cli.local import (
     running_stack,
     write_private,
 )
-from backend.cli.output import Json, console, fail, handles_errors, print_json
+from backend.cli.output import Json, console, errors, fail, handles_errors, print_json
 from backend.cli.stack import parts, serve
 from backend.cli.watching import job_verdict, results_table, watch_job
 from backend.db.session import create_sync_sessions
@@ -43,22 +44,27 @@ SAMPLE = {"model": "zoo:squeezenet", "name": "sample", "budget_seconds": 120}
 
 def up(
     sample: Annotated[bool, typer.Option(help="Run a sample job on the very first start.")] = True,
+    as_json: Json = False,
 ) -> None:
-    """Start everything on this machine and serve until Ctrl-C."""
+    """Start everything on this machine and serve until Ctrl-C.
+
+    With --json, the one line on standard output is the address, once it serves.
+    """
     settings = get_settings()
+    out = errors if as_json else console
     settings.home.mkdir(parents=True, exist_ok=True)
     with (settings.home / "up.lock").open("w") as lock:
         if not _lock(lock):
-            _already_up(settings)
+            _already_up(settings, as_json)
             return
         if not (found := port(settings)).ok:
             raise fail(f"cannot listen on {found.detail}; {found.remedy}", ExitCode.JOB_FAILED)
         _stop_on_signal()
         try:
             with ExitStack() as cleanup:
-                _start_and_serve(settings, sample, cleanup)
+                _start_and_serve(settings, sample, cleanup, out)
         except KeyboardInterrupt:
-            console.print("stopped")
+            out.print("stopped")
 
 
 def _lock(file: IO[str]) -> bool:
@@ -69,12 +75,13 @@ def _lock(file: IO[str]) -> bool:
     return True
 
 
-def _already_up(settings: Settings) -> None:
+def _already_up(settings: Settings, as_json: bool) -> None:
     stack = running_stack(settings.home)
     if stack is None:
         raise fail("Plait is just starting or stopping; try again", ExitCode.UNREACHABLE)
-    console.print("Plait is up already.")
-    _print_address(database_settings(settings), stack.url)
+    if not as_json:
+        console.print("Plait is up already.")
+    _print_address(database_settings(settings), stack.url, as_json)
 
 
 def _stop_on_signal() -> None:
@@ -89,8 +96,9 @@ def _stop_on_signal() -> None:
     signal.signal(signal.SIGTERM, stop)
 
 
-def _start_and_serve(settings: Settings, sample: bool, cleanup: ExitStack) -> None:
-    with console.status("starting PostgreSQL and Valkey"):
+def _start_and_serve(settings: Settings, sample: bool, cleanup: ExitStack, out: Console) -> None:
+    """Start, say where, and watch over the parts. ``out`` is standard error under --json."""
+    with out.status("starting PostgreSQL and Valkey"):
         settings = _with_servers(settings, cleanup)
         _migrate(settings)
     url = f"http://{settings.host}:{settings.port}"
@@ -98,7 +106,7 @@ def _start_and_serve(settings: Settings, sample: bool, cleanup: ExitStack) -> No
     for part in running:
         part.start()
         cleanup.callback(part.stop)
-    with console.status("starting the API, a worker and beat"):
+    with out.status("starting the API, a worker and beat"):
         _wait_until_healthy(url, settings.home / "logs")
     token = _cli_token(settings, create_sync_sessions(settings))
     announce_stack(
@@ -113,9 +121,9 @@ def _start_and_serve(settings: Settings, sample: bool, cleanup: ExitStack) -> No
     cleanup.callback((settings.home / RUN_FILE).unlink, missing_ok=True)
     client = Client(url, token)
     if sample and not client.get("/jobs", limit=1)["items"]:
-        _run_sample(client)
-    _print_address(settings, url)
-    serve(running, console.print)
+        _run_sample(client, out)
+    _print_address(settings, url, as_json=out is errors)
+    serve(running, out.print)
 
 
 def _with_servers(settings: Settings, cleanup: ExitStack) -> Settings:
@@ -168,18 +176,21 @@ def _cli_token(settings: Settings, sessions: sessionmaker[Session]) -> str:
     return token
 
 
-def _run_sample(client: Client) -> None:
-    console.print("First start: scheduling SqueezeNet, batch 1, on this machine's CPU.")
-    job = watch_job(client, client.post("/jobs", SAMPLE)["id"], console)
+def _run_sample(client: Client, out: Console) -> None:
+    out.print("First start: scheduling SqueezeNet, batch 1, on this machine's CPU.")
+    job = watch_job(client, client.post("/jobs", SAMPLE)["id"], out)
     results = client.get(f"/jobs/{job['id']}/results")
     if results:
-        console.print(results_table(results))
-    console.print(job_verdict(job), highlight=False)
+        out.print(results_table(results))
+    out.print(job_verdict(job), highlight=False)
 
 
-def _print_address(settings: Settings, url: str) -> None:
+def _print_address(settings: Settings, url: str, as_json: bool) -> None:
     with create_sync_sessions(settings)() as session, session.begin():
         link = create_login_link(session, settings, url)
+    if as_json:
+        print_json({"url": url, "login": link})
+        return
     console.print(f"\n[bold]Dashboard[/bold]  {link}", highlight=False, soft_wrap=True)
     minutes = settings.login_link_minutes
     console.print(
@@ -189,19 +200,24 @@ def _print_address(settings: Settings, url: str) -> None:
 
 
 @handles_errors
-def login() -> None:
+def login(
+    url: Annotated[
+        str | None, typer.Option(help="The dashboard's address, where it is not this machine's.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Print a new one-time link to the dashboard."""
     settings = get_settings()
     stack = running_stack(settings.home)
     address = stack.url if stack else f"http://{settings.host}:{settings.port}"
-    _print_address(database_settings(settings), address)
+    _print_address(database_settings(settings), (url or address).rstrip("/"), as_json)
 
 
-def down() -> None:
+def down(as_json: Json = False) -> None:
     """Stop the stack that `plait up` started."""
     stack = running_stack(get_settings().home)
     if stack is None:
-        console.print("Plait is not up.")
+        _say_down("Plait is not up.", was_up=False, as_json=as_json)
         return
     os.kill(stack.pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
@@ -209,10 +225,17 @@ def down() -> None:
         try:
             os.kill(stack.pid, 0)
         except ProcessLookupError:
-            console.print("stopped")
+            _say_down("stopped", was_up=True, as_json=as_json)
             return
         time.sleep(0.1)
     raise fail(f"process {stack.pid} has not ended after {STOP_SECONDS:.0f} s", ExitCode.JOB_FAILED)
+
+
+def _say_down(words: str, *, was_up: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"was_up": was_up})
+    else:
+        console.print(words)
 
 
 @handles_errors
