@@ -200,10 +200,13 @@ def test_closing_twice_and_using_what_is_closed(device: Device) -> None:
 def test_a_closed_device_is_refused(device: Device) -> None:
     other = open_device(device.facts.name)
     graph = graph_of(DIAMOND)
-    with other.prepare(graph, WEIGHTS, greedy(graph, other)) as executable:
+    executable = other.prepare(graph, WEIGHTS, greedy(graph, other))
+    executable.run(random_inputs(graph, 0))
+    other.close()
+    other.close()
+    with pytest.raises(DeviceError, match="closed"):
         executable.run(random_inputs(graph, 0))
-    other.close()
-    other.close()
+    executable.close()
     with pytest.raises(DeviceError, match="closed"):
         other.prepare(graph, WEIGHTS, greedy(graph, device))
 

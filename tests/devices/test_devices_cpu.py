@@ -70,7 +70,7 @@ def test_each_worker_keeps_its_own_thread_count_and_core() -> None:
 
 @pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")
 def test_a_team_is_pinned_core_by_core_and_ends_with_its_worker() -> None:
-    before = masks()
+    before = settled()
     worker = Worker((CORES[0], CORES[1]))
     ask(worker, parallel_work)
     during = {thread: mask for thread, mask in masks().items() if thread not in before}
@@ -105,12 +105,24 @@ def masks() -> dict[int, set[int]]:
     return found
 
 
+def settled() -> dict[int, set[int]]:
+    """``masks`` once no thread of an earlier test is still ending."""
+    found = masks()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+        if masks().keys() == found.keys():
+            break
+        found = masks()
+    return found
+
+
 def test_an_open_device_leaves_no_team_but_the_workers() -> None:
     """A team of this thread would make OpenMP stop spinning for all others."""
     here = torch.get_num_threads()
     torch.set_num_threads(2)
     parallel_work()
-    before = set(masks())
+    before = set(settled())
     device = CpuDevice()
     try:
         deadline = time.monotonic() + 5

@@ -239,7 +239,7 @@ class CpuExecutable(Executable):
                 )
 
     def _refuse_if_closed(self) -> None:
-        if self._closed:
+        if self._closed or any(worker.closed for worker in self._workers):
             raise DeviceError(f"the executable of graph {self._graph.name!r} is closed")
 
 

@@ -68,9 +68,13 @@ class Worker:
         except PermissionError:
             self._members.clear()  # a container may forbid it; the plan is right without, if slower
 
+    @property
+    def closed(self) -> bool:
+        return not self._thread.is_alive()
+
     def close(self) -> None:
         """End the thread and with it its team."""
-        if self._thread.is_alive():
+        if not self.closed:
             self._task = None
             self._inbox.send()
             self._thread.join()
