@@ -12,7 +12,7 @@ from support.schedules import sequential
 
 from workers.devices.base import DeviceError
 from workers.graph.graph import Graph
-from workers.measure.measurement import Failure
+from workers.measure.measurement import Failure, Measurement
 from workers.measure.serial import Candidate, Effort, SerialMeasurer, warm_up
 from workers.schedules.lower import lower
 from workers.schedules.plan import Plan
@@ -77,6 +77,19 @@ def test_what_is_left_when_the_budget_is_used_up_is_not_measured() -> None:
     assert [m.failure for m in batch.measurements] == [None, None, *[Failure.BUDGET] * 3]
     assert len(device.prepared) == 2
     assert (batch.round.candidates, batch.round.failures) == (2, 0)
+
+
+def test_each_measurement_is_handed_over_before_the_next_candidate_is_touched() -> None:
+    asked = count()
+    device = ScriptedDevice(one_ms_a_unit)
+    handed: list[tuple[int, int, Measurement]] = []
+    batch = SerialMeasurer(device).measure(
+        [candidate(1)] * 4,
+        expired=lambda: next(asked) >= 3,
+        taken=lambda position, m: handed.append((position, len(device.prepared), m)),
+    )
+    assert [(position, prepared) for position, prepared, _ in handed] == [(0, 1), (1, 2), (2, 3)]
+    assert [m for _, _, m in handed] == list(batch.measurements[:3])
 
 
 def test_warming_up_ends_when_the_latency_no_longer_falls() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from workers.devices.base import Device
 from workers.graph.graph import Graph
 from workers.graph.signature import signature
-from workers.measure.measurement import Failure, Measurement, Round
+from workers.measure.measurement import Measurement, Round
 from workers.measure.profile_index import ProfileIndex, ProfileKey
 from workers.measure.serial import Candidate, Measurer, SerialMeasurer
 from workers.measure.subgraph import subgraph
@@ -76,16 +76,19 @@ class MeasuringOracle:
         return [StageLatency(known[key].latency_ms, known[key].reason) for key in keys]
 
     def _measure(self, missing: Mapping[ProfileKey, Candidate]) -> dict[ProfileKey, Measurement]:
+        keys = list(missing)
+
+        def store(position: int, measurement: Measurement) -> None:
+            self._index.record({keys[position]: measurement})
+            self.measured += 1
+
+        before = self.measured
         batch = self._measurer.measure(
-            list(missing.values()), expired=lambda: time.monotonic() >= self._deadline
+            list(missing.values()), lambda: time.monotonic() >= self._deadline, store
         )
-        found = dict(zip(missing, batch.measurements, strict=True))
-        taken = {key: m for key, m in found.items() if m.failure is not Failure.BUDGET}
-        if taken:
-            self._index.record(taken)
-            self.measured += len(taken)
+        if self.measured > before:
             self._on_round(batch.round)
-        return found
+        return dict(zip(keys, batch.measurements, strict=True))
 
     def _plan(self, stage: Stage) -> Plan:
         return lower(StageSchedule("stage", (stage,)), self._graph, self.parallelism)

@@ -51,17 +51,33 @@ class Batch:
     round: Round
 
 
+Taken = Callable[[int, Measurement], None]
+
+
 class Measurer(Protocol):
     """Takes a batch of candidates and gives their latencies back."""
 
-    def measure(self, candidates: Sequence[Candidate], expired: Callable[[], bool] = ...) -> Batch:
-        """Measure each candidate; those left when ``expired`` turns true fail with BUDGET."""
+    def measure(
+        self,
+        candidates: Sequence[Candidate],
+        expired: Callable[[], bool] = ...,
+        taken: Taken = ...,
+    ) -> Batch:
+        """Measure each candidate; those left when ``expired`` turns true fail with BUDGET.
+
+        ``taken`` is told of every other measurement at once, by the candidate's position, so that
+        a process that dies in the middle of a batch loses none that it has finished.
+        """
         ...
 
 
 def never() -> bool:
     """The budget that is never used up."""
     return False
+
+
+def ignore_measurement(position: int, measurement: Measurement) -> None:
+    """Told of measurements, does nothing with them."""
 
 
 @dataclass
@@ -74,16 +90,22 @@ class SerialMeasurer:
     _rounds: int = field(default=0, init=False)
 
     def measure(
-        self, candidates: Sequence[Candidate], expired: Callable[[], bool] = never
+        self,
+        candidates: Sequence[Candidate],
+        expired: Callable[[], bool] = never,
+        taken: Taken = ignore_measurement,
     ) -> Batch:
         start = time.perf_counter()
-        measurements = tuple(
-            Measurement.failed(Failure.BUDGET, "budget") if expired() else self._measure(candidate)
-            for candidate in candidates
-        )
+        measurements: list[Measurement] = []
+        for position, candidate in enumerate(candidates):
+            if expired():
+                measurements.append(Measurement.failed(Failure.BUDGET, "budget"))
+                continue
+            measurements.append(self._measure(candidate))
+            taken(position, measurements[-1])
         self._rounds += 1
         return Batch(
-            measurements,
+            tuple(measurements),
             Round(
                 number=self._rounds,
                 degree_of_parallelism=1,
