@@ -60,7 +60,7 @@ def test_an_imported_graph_computes_what_the_original_does(innocent: Path, tmp_p
 def test_importing_needs_no_torch_until_it_imports() -> None:
     code = "import sys, workers.graph.importers; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    assert FORMATS == ("pt2",)
+    assert "pt2" in FORMATS
 
 
 def test_an_unknown_model_of_the_zoo_is_named(tmp_path: Path) -> None:

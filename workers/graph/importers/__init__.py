@@ -29,16 +29,21 @@ class ImportedModel:
 
 
 def import_model(
-    source: ModelSource, batch_size: int, workdir: Path, limits: SandboxLimits
+    source: ModelSource,
+    batch_size: int,
+    workdir: Path,
+    limits: SandboxLimits,
+    sequence_length: int | None = None,
 ) -> ImportedModel:
-    """Turn the model into a Graph for ``batch_size``.
+    """Turn the model into a Graph for ``batch_size``, and for ``sequence_length`` in every other
+    dimension that the model leaves open.
 
     ``workdir`` is made if it is missing, and holds the sandbox's files for as long as this takes.
     Raises ImportFailure.
     """
     from workers.graph.serialize import GRAPH_FILE, WEIGHTS_FILE, load_graph  # noqa: PLC0415
 
-    request = {"task": "import", "batch_size": batch_size, **_which(source)}
+    request = {"task": "import", **_sizes(batch_size, sequence_length), **_which(source)}
     with sandboxed(request, _path(source), workdir, limits) as answer:
         answer.file(GRAPH_FILE, MAX_GRAPH_BYTES)
         answer.file(WEIGHTS_FILE, limits.memory_bytes)
@@ -57,15 +62,21 @@ def reference_outputs(
     seeds: Sequence[int],
     workdir: Path,
     limits: SandboxLimits,
+    sequence_length: int | None = None,
 ) -> list[dict[str, Tensor]]:
     """What the original model computes, for each seed, from ``random_inputs`` of that seed.
 
     The tensors are named ``output_0`` … in the order in which the model returns them. Raises
     ImportFailure.
     """
-    request = {"task": "run", "batch_size": batch_size, "seeds": list(seeds), **_which(source)}
+    sizes = _sizes(batch_size, sequence_length)
+    request = {"task": "run", **sizes, "seeds": list(seeds), **_which(source)}
     with sandboxed(request, _path(source), workdir, limits) as answer:
         return [_outputs(answer, index, limits) for index in range(len(seeds))]
+
+
+def _sizes(batch_size: int, sequence_length: int | None) -> dict[str, Any]:
+    return {"batch_size": batch_size, "sequence_length": sequence_length}
 
 
 def _which(source: ModelSource) -> dict[str, Any]:

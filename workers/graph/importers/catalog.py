@@ -2,5 +2,16 @@
 
 from __future__ import annotations
 
-FORMATS = ("pt2",)
-"""By their usual file ending: ``pt2`` is the archive that ``torch.export.save`` writes."""
+from collections.abc import Mapping
+from types import MappingProxyType
+
+FORMATS: Mapping[str, str] = MappingProxyType(
+    {
+        "pt2": "workers.graph.importers.pt2",
+    }
+)
+"""The module that opens each format, by the format's usual file ending.
+
+Every module has a function ``open_model`` (``opened.Opener``); only the sandbox imports them.
+``pt2`` is the archive that ``torch.export.save`` writes.
+"""

@@ -2,9 +2,10 @@
 
 An order says what to do with which model, and within what bounds::
 
-    {"task": "import" | "run", "batch_size": INT, "seeds": [INT, …],
-     "zoo": NAME | null, "model": PATH | null, "format": FORMAT | null, "hidden": [PATH, …],
-     "scratch": PATH, "root": PATH, "memory_bytes": INT, "seconds": FLOAT, "starter": PID}
+    {"task": "import" | "run", "batch_size": INT, "sequence_length": INT | null,
+     "seeds": [INT, …], "zoo": NAME | null, "model": PATH | null, "format": FORMAT | null,
+     "hidden": [PATH, …], "scratch": PATH, "root": PATH, "memory_bytes": INT, "seconds": FLOAT,
+     "starter": PID}
 
 It shuts itself in, says on stdout which layers are in force, and only then opens the model. In the
 scratch folder it leaves ``result.json``, ``{"failure": {kind, detail, operator}}`` or ``{}``, and
@@ -13,17 +14,19 @@ besides it a Graph's two files, or one file of outputs for each seed.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from workers.graph.importers.archive import ArchiveError, ArchiveTooLargeError, check_archive
+from workers.graph.importers.catalog import FORMATS
 from workers.graph.importers.isolation import isolate
 from workers.graph.importers.isolation.limits import Bounds, end_with_parent
 from workers.graph.importers.isolation.view import View, needed_paths
+from workers.graph.importers.opened import OpenedModel, Opener, Sizes
 from workers.graph.importers.sandbox import (
     OUT_OF_MEMORY_SIGNS,
     RESULT_FILE,
@@ -31,9 +34,6 @@ from workers.graph.importers.sandbox import (
     outputs_file,
 )
 from workers.graph.importers.source import ImportFailure
-
-if TYPE_CHECKING:
-    from torch.export import ExportedProgram
 
 
 def main() -> int:
@@ -73,49 +73,38 @@ def _carry_out(order: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
 
 
 def _import(order: Mapping[str, Any], scratch: Path) -> None:
-    program = _program(order)
-    from workers.graph.importers.pt2 import import_program  # noqa: PLC0415  # torch, when needed
-    from workers.graph.serialize import save_graph  # noqa: PLC0415
+    graph, weights = _open(order).graph()
+    from workers.graph.serialize import save_graph  # noqa: PLC0415  # torch, when needed
 
-    graph, weights = import_program(program, order["batch_size"])
     save_graph(graph, weights, scratch)
 
 
 def _run(order: Mapping[str, Any], scratch: Path) -> None:
-    program = _program(order)
+    model = _open(order)
     from safetensors.torch import save_file  # noqa: PLC0415  # torch, when needed
 
-    from workers.graph.importers.pt2 import run_original  # noqa: PLC0415
-
-    results = run_original(program, order["batch_size"], order["seeds"])
-    for index, outputs in enumerate(results):
+    for index, outputs in enumerate(model.run(order["seeds"])):
         tensors = {name: tensor.contiguous().clone() for name, tensor in outputs.items()}
         save_file(tensors, scratch / outputs_file(index))
 
 
-def _program(order: Mapping[str, Any]) -> ExportedProgram:
+def _open(order: Mapping[str, Any]) -> OpenedModel:
+    sizes = Sizes(order["batch_size"], order["sequence_length"])
     if order["zoo"]:
-        return _zoo_program(order["zoo"], order["batch_size"])
-    path = Path(order["model"])
-    try:
-        check_archive(path, order["memory_bytes"])  # all of it will be in memory
-    except ArchiveError as error:
-        kind = "too_large" if isinstance(error, ArchiveTooLargeError) else "malformed"
-        raise ImportFailure(
-            kind, f"not a usable .{order['format']} archive: {error}; export the model again"
-        ) from error
-    from workers.graph.importers.pt2 import load_program  # noqa: PLC0415  # checked first
-
-    return load_program(path)
+        return _open_zoo(order["zoo"], sizes)
+    module = importlib.import_module(FORMATS[order["format"]])  # torch, after it was shut in
+    opener: Opener = module.open_model
+    return opener(Path(order["model"]), sizes, order["memory_bytes"])
 
 
-def _zoo_program(name: str, batch_size: int) -> ExportedProgram:
+def _open_zoo(name: str, sizes: Sizes) -> OpenedModel:
     from workers import zoo  # noqa: PLC0415  # shut in first
+    from workers.graph.importers.pt2 import ExportedModel  # noqa: PLC0415
 
     if name not in zoo.names():
         known = ", ".join(zoo.names())
         raise ImportFailure("malformed", f"the zoo has no model {name!r}; it has {known}")
-    return zoo.program(name, batch_size)
+    return ExportedModel(zoo.program(name, sizes.batch_size), sizes)
 
 
 if __name__ == "__main__":

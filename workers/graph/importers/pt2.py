@@ -6,7 +6,8 @@ the sandboxed child process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,40 @@ from torch import Tensor
 from torch.export import ExportedProgram
 
 from workers.graph.graph import Graph
+from workers.graph.importers.archive import ArchiveError, ArchiveTooLargeError, check_archive
 from workers.graph.importers.canonical import REWRITTEN
+from workers.graph.importers.opened import Sizes
 from workers.graph.importers.program_graph import program_graph
 from workers.graph.importers.program_inputs import program_inputs
 from workers.graph.importers.source import ImportFailure
 from workers.graph.operators import KINDS
 from workers.graph.random_inputs import random_tensors
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedModel:
+    """An exported program at given sizes: an ``OpenedModel``."""
+
+    program: ExportedProgram
+    sizes: Sizes
+
+    def graph(self) -> tuple[Graph, dict[str, Tensor]]:
+        return import_program(self.program, self.sizes.batch_size)
+
+    def run(self, seeds: Sequence[int]) -> list[dict[str, Tensor]]:
+        return run_original(self.program, self.sizes.batch_size, seeds)
+
+
+def open_model(path: Path, sizes: Sizes, memory_bytes: int) -> ExportedModel:
+    """Open a ``.pt2`` file. Executes code from it: only in the sandbox."""
+    try:
+        check_archive(path, memory_bytes)  # all of it will be in memory
+    except ArchiveError as error:
+        kind = "too_large" if isinstance(error, ArchiveTooLargeError) else "malformed"
+        raise ImportFailure(
+            kind, f"not a usable .pt2 archive: {error}; export the model again"
+        ) from error
+    return ExportedModel(load_program(path), sizes)
 
 
 def load_program(path: Path) -> ExportedProgram:
