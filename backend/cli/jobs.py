@@ -12,6 +12,7 @@ from backend.cli.client import Client
 from backend.cli.exits import ExitCode
 from backend.cli.output import Json, console, fail, handles_errors, print_json
 from backend.cli.watching import job_verdict, results_table, watch_job
+from backend.jobs.schemas import Granularity
 from backend.settings import get_settings
 
 Model = Annotated[str, typer.Argument(help="A .pt2 file, or zoo:NAME.")]
@@ -24,6 +25,14 @@ SchedulerNames = Annotated[
 Budget = Annotated[float, typer.Option(help="Seconds to search, per batch size.")]
 GroupUnits = Annotated[int, typer.Option("--r", help="IOS: most units in a group.")]
 StageGroups = Annotated[int, typer.Option("--s", help="IOS: most groups in a stage.")]
+
+UnitGranularity = Annotated[
+    Granularity,
+    typer.Option(
+        "--granularity",
+        help="What is one unit: every kernel, fused operators, or every run between branches.",
+    ),
+]
 
 ALL_SCHEDULERS = ["sequential", "greedy", "ios"]
 
@@ -64,6 +73,7 @@ def submit(
     budget: Budget = 300,
     r: GroupUnits = 3,
     s: StageGroups = 8,
+    granularity: UnitGranularity = "fused",
     name: Annotated[str, typer.Option(help="A label for people.")] = "",
     wait: Annotated[bool, typer.Option(help="Follow the job until it is done.")] = False,
     as_json: Json = False,
@@ -79,6 +89,7 @@ def submit(
             "schedulers": scheduler,
             "budget_seconds": budget,
             "ios": {"max_units_per_group": r, "max_groups_per_stage": s},
+            "granularity": granularity,
             "name": name,
         },
     )

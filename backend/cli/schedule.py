@@ -23,6 +23,7 @@ from backend.cli.jobs import (
     Model,
     SchedulerNames,
     StageGroups,
+    UnitGranularity,
 )
 from backend.cli.output import Json, console, fail, handles_errors, print_json
 from backend.cli.watching import WARNINGS, batch_verdict, progress_bar, results_table
@@ -117,6 +118,7 @@ def schedule(
     budget: Budget = 300,
     r: GroupUnits = 3,
     s: StageGroups = 8,
+    granularity: UnitGranularity = "fused",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Directory for the artifacts.")
     ] = None,
@@ -132,6 +134,7 @@ def schedule(
             schedulers=scheduler,
             budget_seconds=budget,
             ios={"max_units_per_group": r, "max_groups_per_stage": s},
+            granularity=granularity,
         )
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]

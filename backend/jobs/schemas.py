@@ -27,6 +27,18 @@ class IosOptions(Strict):
     max_groups_per_stage: Annotated[int, Field(ge=1, le=64, description="the paper's s")] = 8
 
 
+Granularity = Literal["operator", "fused", "block"]
+"""What is one Unit: every kernel, operators fused as a kernel would be, or every linear run of
+those between two branchings."""
+
+
+class Purpose(StrEnum):
+    """``tune`` finds schedules; ``inspect`` ends after the import, with the facts of the graph."""
+
+    TUNE = "tune"
+    INSPECT = "inspect"
+
+
 class JobSpec(Strict):
     """What to tune: model + device + batch sizes + schedulers + budget."""
 
@@ -42,7 +54,13 @@ class JobSpec(Strict):
         float, Field(gt=0, le=86400, description="time to search, per batch size")
     ] = 300
     seed: int = 0
+    granularity: Annotated[
+        Granularity, Field(description="what is scheduled as one unit; finer searches longer")
+    ] = "fused"
     ios: IosOptions = IosOptions()
+    purpose: Annotated[
+        Purpose, Field(description="tune, or only inspect the model's graph")
+    ] = Purpose.TUNE
 
     @field_validator("batch_sizes", "schedulers")
     @classmethod

@@ -666,6 +666,13 @@ export interface components {
              */
             device: string;
             /**
+             * Granularity
+             * @description what is scheduled as one unit; finer searches longer
+             * @default fused
+             * @enum {string}
+             */
+            granularity: "operator" | "fused" | "block";
+            /**
              * @default {
              *       "max_units_per_group": 3,
              *       "max_groups_per_stage": 8
@@ -825,6 +832,13 @@ export interface components {
              * @default cpu
              */
             device: string;
+            /**
+             * Granularity
+             * @description what is scheduled as one unit; finer searches longer
+             * @default fused
+             * @enum {string}
+             */
+            granularity: "operator" | "fused" | "block";
             /**
              * @default {
              *       "max_units_per_group": 3,

@@ -8,6 +8,7 @@ export type BatchSummary = Schemas["BatchSummary"];
 export type Device = Schemas["DeviceRead"];
 export type Figure = Schemas["FigureRead"];
 export type FigureKind = Schemas["FigureKind"];
+export type Granularity = Schemas["JobSpec"]["granularity"];
 export type Job = Schemas["JobRead"];
 export type JobCreate = Schemas["JobCreate"];
 export type JobEvent = Schemas["EventRead"];

@@ -26,6 +26,7 @@ const job: Job = {
     batch_sizes: [1],
     schedulers: ["sequential", "ios"],
     budget_seconds: 300,
+    granularity: "fused",
     seed: 0,
     ios: { max_units_per_group: 3, max_groups_per_stage: 8 },
   },

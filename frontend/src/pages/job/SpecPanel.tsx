@@ -4,6 +4,7 @@ import type { Job } from "@/api/types";
 import { Facts } from "@/components/Facts";
 import { Panel } from "@/components/Panel";
 import { duration, schedulerName } from "@/lib/format";
+import { GRANULARITIES } from "@/lib/granularities";
 
 /** What was asked for. */
 export function SpecPanel({ job }: { job: Job }) {
@@ -23,6 +24,7 @@ export function SpecPanel({ job }: { job: Job }) {
               ? `r = ${spec.ios.max_units_per_group}, s = ${spec.ios.max_groups_per_stage}`
               : null,
           ],
+          ["Granularity", GRANULARITIES[spec.granularity].label],
           ["Seed", spec.seed],
           [
             "Job",

@@ -1,5 +1,7 @@
-import { Button, Collapse, NumberInput, SimpleGrid } from "@mantine/core";
+import { Button, Collapse, NumberInput, Select, SimpleGrid } from "@mantine/core";
 import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
+
+import { GRANULARITIES } from "@/lib/granularities";
 
 import type { FormProps } from "./form";
 
@@ -23,7 +25,15 @@ export function AdvancedFields({ form, opened, onToggle }: AdvancedFieldsProps) 
         Advanced
       </Button>
       <Collapse expanded={opened}>
-        <SimpleGrid cols={{ base: 1, sm: 3 }} spacing="md" mt="xs">
+        <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md" mt="xs">
+          <Select
+            label="Granularity"
+            description={GRANULARITIES[form.values.granularity].note}
+            data={Object.entries(GRANULARITIES).map(([value, { label }]) => ({ value, label }))}
+            allowDeselect={false}
+            data-testid="new-job-granularity"
+            {...form.getInputProps("granularity")}
+          />
           <NumberInput
             label="IOS: r, units per group"
             description="The longest chain that IOS runs as one group of a stage. Larger searches more."

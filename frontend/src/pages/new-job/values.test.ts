@@ -46,6 +46,7 @@ describe("request", () => {
     expect(body.batch_sizes).toEqual([1, 16]);
     expect(body.budget_seconds).toBe(60);
     expect(body.name).toBe("a");
+    expect(body.granularity).toBe("fused");
   });
 
   it("has a place in the form for every field's error", () => {

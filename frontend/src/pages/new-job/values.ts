@@ -1,5 +1,5 @@
 /** The form's values and the request they make. */
-import type { Device, JobCreate } from "@/api/types";
+import type { Device, Granularity, JobCreate } from "@/api/types";
 
 export interface Values {
   name: string;
@@ -8,6 +8,7 @@ export interface Values {
   batchSizes: string[];
   schedulers: string[];
   budgetSeconds: number | string;
+  granularity: Granularity;
   seed: number | string;
   maxUnitsPerGroup: number | string;
   maxGroupsPerStage: number | string;
@@ -20,6 +21,7 @@ export const DEFAULTS: Values = {
   batchSizes: ["1"],
   schedulers: ["sequential", "greedy", "ios"],
   budgetSeconds: 300,
+  granularity: "fused",
   seed: 0,
   maxUnitsPerGroup: 3,
   maxGroupsPerStage: 8,
@@ -33,6 +35,7 @@ export const FIELD_OF = {
   batch_sizes: "batchSizes",
   schedulers: "schedulers",
   budget_seconds: "budgetSeconds",
+  granularity: "granularity",
   seed: "seed",
   "ios.max_units_per_group": "maxUnitsPerGroup",
   "ios.max_groups_per_stage": "maxGroupsPerStage",
@@ -40,7 +43,8 @@ export const FIELD_OF = {
 
 export const REQUEST_FIELDS = Object.keys(FIELD_OF) as (keyof typeof FIELD_OF)[];
 
-const ADVANCED: readonly (keyof Values)[] = ["seed", "maxUnitsPerGroup", "maxGroupsPerStage"];
+const ADVANCED_NUMBERS = ["seed", "maxUnitsPerGroup", "maxGroupsPerStage"] as const;
+const ADVANCED: readonly (keyof Values)[] = ["granularity", ...ADVANCED_NUMBERS];
 
 export const isAdvanced = (field: string) => (ADVANCED as readonly string[]).includes(field);
 
@@ -53,7 +57,7 @@ export function invalid(values: Values): Partial<Record<keyof Values, string>> {
   if (odd.length > 0) errors.batchSizes = `not a whole number: ${odd.join(", ")}`;
   if (values.batchSizes.length === 0) errors.batchSizes = "give at least one batch size";
   if (values.schedulers.length === 0) errors.schedulers = "choose at least one scheduler";
-  for (const field of ["budgetSeconds", ...ADVANCED] as const) {
+  for (const field of ["budgetSeconds", ...ADVANCED_NUMBERS] as const) {
     if (values[field] === "") errors[field] = "give a number";
   }
   return errors;
@@ -67,6 +71,7 @@ export function request(values: Values): JobCreate {
     batch_sizes: values.batchSizes.map(Number),
     schedulers: values.schedulers,
     budget_seconds: Number(values.budgetSeconds),
+    granularity: values.granularity,
     seed: Number(values.seed),
     ios: {
       max_units_per_group: Number(values.maxUnitsPerGroup),
