@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from workers import zoo
 from workers.graph.cost import bytes_of, flops
 from workers.graph.graph import Argument, GraphError, Operator, TensorSpec, ValueRef
 from workers.graph.importers.pt2 import import_program
-from workers.zoo import squeezenet
 
 Shape = tuple[int, ...]
 
@@ -99,8 +99,8 @@ def test_operations(
 
 def test_products_agree_with_torch_s_counter() -> None:
     """All of SqueezeNet's convolutions; torch counts nothing else either."""
-    model = squeezenet.build().eval()
-    example = torch.zeros(1, *squeezenet.INPUT)
+    model = zoo.build("squeezenet")
+    (example,) = zoo.inputs("squeezenet", 1)
     graph, _ = import_program(torch.export.export(model, (example,)), 1)
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
         model.to("meta")(example.to("meta"))

@@ -1,39 +1,70 @@
-"""The papers' models, one file each, built from their published architecture.
+"""The papers' models, built from their published architecture.
 
-Weights are random but seeded: schedules depend on shapes, not on what a model has learned.
+``catalog`` is the table of them. Weights are random but seeded: schedules depend on shapes, not on
+what a model has learned. Integer inputs are indices; every model is right for 0 and 1.
 """
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from workers.zoo.catalog import Entry, Input, find, known, names
+
 if TYPE_CHECKING:
+    from torch import Tensor, nn
     from torch.export import ExportedProgram
+
+__all__ = ["Entry", "Input", "build", "find", "inputs", "known", "names", "parameters", "program"]
 
 SEED = 0
 
 
-def names() -> tuple[str, ...]:
-    """Every model's name, without importing torch."""
-    found = (module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(sorted(name for name in found if name != "initialise"))
-
-
-def program(name: str, batch_size: int) -> ExportedProgram:
-    """The model of that name, in eval mode, exported for ``batch_size``.
+def build(name: str) -> nn.Module:
+    """The model of that name in eval mode, with the same weights every time.
 
     Raises KeyError if there is no such model.
     """
-    import torch  # noqa: PLC0415  # names() is for processes without torch
+    from workers.zoo.initialise import initialise  # noqa: PLC0415  # torch, when needed
 
-    from workers.zoo.initialise import initialise  # noqa: PLC0415
-
-    if name not in names():
-        raise KeyError(f"no model {name!r} in the zoo; known: {', '.join(names())}")
-    module = importlib.import_module(f"{__name__}.{name}")
-    model = module.build().eval()
+    model = _construct(find(name))
     initialise(model, SEED)
-    example = torch.zeros(batch_size, *module.INPUT)
-    return torch.export.export(model, (example,))
+    return model.eval()
+
+
+def parameters(name: str) -> int:
+    """How many numbers the model learns, without making any of them."""
+    import torch  # noqa: PLC0415  # torch, when needed
+
+    with torch.device("meta"):
+        model = _construct(find(name))
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def inputs(name: str, batch_size: int) -> tuple[Tensor, ...]:
+    """Example arguments of the model: zeros of the right shapes and types."""
+    import torch  # noqa: PLC0415  # torch, when needed
+
+    return tuple(
+        torch.zeros(batch_size, *given.shape, dtype=getattr(torch, given.dtype))
+        for given in find(name).inputs
+    )
+
+
+def program(name: str, batch_size: int) -> ExportedProgram:
+    """The model of that name, exported for ``batch_size``.
+
+    Raises KeyError if there is no such model.
+    """
+    import torch  # noqa: PLC0415  # torch, when needed
+
+    return torch.export.export(build(name), inputs(name, batch_size))
+
+
+def _construct(entry: Entry) -> nn.Module:
+    module, _, factory = entry.factory.partition(":")
+    make: Callable[..., nn.Module] = getattr(
+        importlib.import_module(f"{__name__}.{module}"), factory
+    )
+    return make(*entry.arguments)

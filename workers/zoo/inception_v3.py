@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, max_pool2d
 
-INPUT = (3, 299, 299)
-
 
 class Convolution(nn.Sequential):
     """Convolution without bias, batch normalisation, ReLU."""
@@ -168,7 +166,3 @@ class InceptionV3(nn.Module):
         features: Tensor = self.body(self.stem(image))
         scores: Tensor = self.classifier(features.mean(dim=(2, 3)))
         return scores
-
-
-def build() -> nn.Module:
-    return InceptionV3()

@@ -8,8 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-INPUT = (3, 224, 224)
-
 
 class Fire(nn.Module):
     """squeeze 1x1, then expand 1x1 and 3x3 side by side; ``bypass`` adds the input around both."""
@@ -59,7 +57,3 @@ class SqueezeNet(nn.Module):
     @staticmethod
     def _pool(x: Tensor) -> Tensor:
         return nn.functional.max_pool2d(x, 3, stride=2, ceil_mode=True)
-
-
-def build() -> nn.Module:
-    return SqueezeNet()
