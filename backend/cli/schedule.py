@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +77,9 @@ class TerminalRecorder:
 
     def round(self, event: RoundEvent) -> None:
         """Rounds are for the dashboard's history."""
+
+    def graph(self, facts: Mapping[str, Any]) -> None:
+        """`plait inspect` is for these."""
 
     def log(self, event: LogEvent) -> None:
         self.bar.console.print(

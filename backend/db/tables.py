@@ -121,6 +121,7 @@ class Job(Base):
     __tablename__ = "job"
     __table_args__ = (
         Index("ix_job_created", "created_at", "id"),
+        Index("ix_job_purpose_created", "purpose", "created_at", "id"),
         Index("ix_job_queue", "device", "state", "created_at"),
         CheckConstraint("(lease_expires_at IS NULL) = (worker IS NULL)", name="lease_has_worker"),
     )
@@ -131,6 +132,7 @@ class Job(Base):
     upload_id: Mapped[UUID | None] = mapped_column(ForeignKey("upload.id", ondelete="RESTRICT"))
     spec: Mapped[dict[str, Any]]
     device: Mapped[str]
+    purpose: Mapped[str] = mapped_column(server_default="tune")
     state: Mapped[str]
     progress: Mapped[dict[str, Any]]
     problem: Mapped[dict[str, Any] | None]
@@ -143,6 +145,36 @@ class Job(Base):
     created_at: Mapped[datetime] = _created()
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+
+
+class ModelGraph(Base):
+    """The facts of a model's Graph as the last import made it, whichever job that was for.
+
+    ``model`` is what a job's spec names (``zoo:NAME`` or ``upload:ID``); deleting the upload
+    deletes its graphs. ``facts`` is ``backend.models.schemas.GraphFacts``.
+    """
+
+    __tablename__ = "model_graph"
+    __table_args__ = (
+        UniqueConstraint(
+            "model",
+            "batch_size",
+            "sequence_length",
+            "granularity",
+            name="uq_model_graph_choice",
+            postgresql_nulls_not_distinct=True,
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    model: Mapped[str]
+    upload_id: Mapped[UUID | None] = mapped_column(ForeignKey("upload.id", ondelete="CASCADE"))
+    batch_size: Mapped[int]
+    sequence_length: Mapped[int | None]
+    granularity: Mapped[str]
+    graph_hash: Mapped[str]
+    facts: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = _created()
 
 
 class JobEvent(Base):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Query, Response, status
@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Header, Query, Response, status
 from backend.auth.dependencies import Reader, Writer
 from backend.edge import TransactionDep
 from backend.jobs.repository import JobRepository
-from backend.jobs.schemas import JobCreate, JobPage, JobRead
+from backend.jobs.schemas import JobCreate, JobPage, JobRead, Purpose
 from backend.jobs.service import JobService
 from backend.jobs.states import JobState
 from backend.pagination import Limit, split
@@ -26,6 +26,9 @@ async def _service(services: ServicesDep, transaction: TransactionDep) -> JobSer
 
 Jobs = Annotated[JobService, Depends(_service)]
 States = Annotated[tuple[JobState, ...], Query(description="only jobs in these states")]
+Purposes = Annotated[
+    Purpose | Literal["all"], Query(description="what the jobs are for; inspections are short")
+]
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -61,11 +64,13 @@ async def list_jobs(
     _: Reader,
     transaction: TransactionDep,
     state: States = (),
+    purpose: Purposes = Purpose.TUNE,
     limit: Limit = 50,
     cursor: str | None = None,
 ) -> JobPage:
-    """Jobs, newest first."""
-    rows = await JobRepository(transaction.session).page(state, cursor, limit)
+    """Jobs, newest first; those that tune, unless asked for others."""
+    wanted = None if purpose == "all" else Purpose(purpose)
+    rows = await JobRepository(transaction.session).page(state, wanted, cursor, limit)
     page, following = split(rows, limit)
     return JobPage(items=[JobRead.model_validate(job) for job in page], next_cursor=following)
 

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from backend.db.tables import Job
 from backend.jobs.gate import lock
-from backend.jobs.schemas import JobRead
+from backend.jobs.schemas import JobRead, Purpose
 from backend.jobs.states import JobState
 from backend.pagination import keyset
 
@@ -40,11 +40,17 @@ class JobRepository:
         return bool(await self._session.scalar(query))
 
     async def page(
-        self, states: Sequence[JobState], cursor: str | None, limit: int
+        self,
+        states: Sequence[JobState],
+        purpose: Purpose | None,
+        cursor: str | None,
+        limit: int,
     ) -> Sequence[Row[Any]]:
         """What JobRead shows of each, newest first; one more than ``limit`` if there is a next
         page. Rows and not objects: this is the query that is asked most."""
         query = select(*(getattr(Job, name) for name in JobRead.model_fields))
+        if purpose is not None:
+            query = query.where(Job.purpose == purpose)
         if states:
             query = query.where(Job.state.in_(states))
         query = keyset(query, Job.created_at, Job.id, cursor, limit)

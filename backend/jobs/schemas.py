@@ -58,9 +58,9 @@ class JobSpec(Strict):
         Granularity, Field(description="what is scheduled as one unit; finer searches longer")
     ] = "fused"
     ios: IosOptions = IosOptions()
-    purpose: Annotated[
-        Purpose, Field(description="tune, or only inspect the model's graph")
-    ] = Purpose.TUNE
+    purpose: Annotated[Purpose, Field(description="tune, or only inspect the model's graph")] = (
+        Purpose.TUNE
+    )
 
     @field_validator("batch_sizes", "schedulers")
     @classmethod

@@ -53,6 +53,7 @@ class JobService:
             upload_id=upload.id if upload else None,
             spec=spec.model_dump(mode="json"),
             device=spec.device,
+            purpose=spec.purpose.value,
             state=JobState.QUEUED.value,
             progress=JobProgress().model_dump(),
             attempt=0,

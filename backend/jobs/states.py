@@ -35,6 +35,7 @@ S, A = JobState, JobAction
 TRANSITIONS: dict[tuple[JobState, JobAction], JobState] = {
     (S.QUEUED, A.CLAIM): S.IMPORTING,
     (S.IMPORTING, A.TUNE): S.TUNING,
+    (S.IMPORTING, A.SUCCEED): S.SUCCEEDED,  # an inspection
     (S.TUNING, A.VERIFY): S.VERIFYING,
     (S.VERIFYING, A.TUNE): S.TUNING,  # the next batch size
     (S.VERIFYING, A.SUCCEED): S.SUCCEEDED,

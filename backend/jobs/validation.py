@@ -16,7 +16,7 @@ def check(spec: JobSpec, devices: Sequence[Device], upload: Upload | None) -> No
     errors = [
         *_model_errors(spec, offers, upload),
         *_device_errors(spec, offers),
-        *_scheduler_errors(spec, offers.get(spec.device)),
+        *(_scheduler_errors(spec, offers.get(spec.device)) if spec.purpose == "tune" else ()),
     ]
     if errors:
         raise InvalidFieldsError(*errors)

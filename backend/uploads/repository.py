@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, delete, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from backend.db.tables import Job, Upload
+from backend.jobs.schemas import Purpose
+from backend.jobs.states import FINISHED
 from backend.pagination import keyset
 
 
@@ -54,15 +56,23 @@ class UploadRepository:
         return (await self._session.scalars(statement)).one_or_none() is not None
 
     async def delete(self, upload: Upload) -> None:
+        """With the upload go its graphs and its finished inspections."""
+        inspections = delete(Job).where(Job.upload_id == upload.id, ~_needs_upload())
+        await self._session.execute(inspections)
         await self._session.delete(upload)
         await self._session.flush()
 
     async def user_of(self, upload_id: UUID) -> UUID | None:
-        """A job that uses the upload, if there is one."""
-        query = select(Job.id).where(Job.upload_id == upload_id).limit(1)
+        """A job that uses the upload, if there is one. A finished inspection does not."""
+        query = select(Job.id).where(Job.upload_id == upload_id, _needs_upload()).limit(1)
         return (await self._session.scalars(query)).one_or_none()
 
     async def page(self, cursor: str | None, limit: int) -> Sequence[Upload]:
         """Newest first; one more than ``limit`` if there is a next page."""
         query = keyset(select(Upload), Upload.created_at, Upload.id, cursor, limit)
         return (await self._session.scalars(query)).all()
+
+
+def _needs_upload() -> ColumnElement[bool]:
+    """Whether a job still needs its upload: a tuning job may be retried for ever."""
+    return or_(Job.purpose != Purpose.INSPECT, Job.state.not_in(FINISHED))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from backend.jobs.schemas import BatchSummary, JobProgress, LogEvent, RoundEvent, SearchEvent
 from workers.runner.outcome import ScheduleOutcome
@@ -23,6 +24,9 @@ class Recorder(Protocol):
     def search(self, event: SearchEvent) -> None: ...
 
     def round(self, event: RoundEvent) -> None: ...
+
+    def graph(self, facts: Mapping[str, Any]) -> None:
+        """What is known of the imported graph (``backend.models.schemas.GraphFacts``)."""
 
     def log(self, event: LogEvent) -> None: ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -16,7 +16,15 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, sessionmaker
 
-from backend.db.tables import Artifact, Job, JobEvent, JobResult, MeasurementRound, Timeline
+from backend.db.tables import (
+    Artifact,
+    Job,
+    JobEvent,
+    JobResult,
+    MeasurementRound,
+    ModelGraph,
+    Timeline,
+)
 from backend.events.channel import channel, encode
 from backend.jobs.gate import append, change, lock
 from backend.jobs.schemas import (
@@ -25,6 +33,7 @@ from backend.jobs.schemas import (
     JobProblem,
     JobProgress,
     LogEvent,
+    Purpose,
     ResultEvent,
     RoundEvent,
     SearchEvent,
@@ -112,6 +121,22 @@ class JobStore:
 
     def search(self, event: SearchEvent) -> None:
         self._append(EventType.SEARCH, event.model_dump())
+
+    def graph(self, facts: Mapping[str, Any]) -> None:
+        """Store the facts in place of those that an earlier import of the same model left."""
+        values = {
+            "upload_id": self._claim.upload_id,
+            "graph_hash": facts["graph_hash"],
+            "facts": dict(facts),
+            "created_at": func.now(),
+        }
+        choice = {name: facts[name] for name in ("batch_size", "sequence_length", "granularity")}
+        with self._locked() as (session, job, _):
+            session.execute(
+                insert(ModelGraph)
+                .values(model=job.spec["model"], **choice, **values)
+                .on_conflict_do_update(constraint="uq_model_graph_choice", set_=values)
+            )
 
     def log(self, event: LogEvent) -> None:
         self._append(EventType.LOG, event.model_dump())
@@ -214,12 +239,15 @@ class JobStore:
 def claim_next(
     sessions: sessionmaker[Session], announce: Announce, device: str, worker: str, lease: float
 ) -> Claim | None:
-    """Claim the oldest queued job of ``device``, or None. Racing workers never get the same one."""
+    """Claim the oldest queued job of ``device``, or None. Racing workers never get the same one.
+
+    Inspections go first: somebody looks at a page and waits, and they take seconds.
+    """
     with sessions(expire_on_commit=False) as session, session.begin():
         job = session.scalars(
             select(Job)
             .where(Job.device == device, Job.state == JobState.QUEUED)
-            .order_by(Job.created_at, Job.id)
+            .order_by(Job.purpose != Purpose.INSPECT, Job.created_at, Job.id)
             .limit(1)
             .with_for_update(skip_locked=True)
         ).one_or_none()
