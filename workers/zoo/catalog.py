@@ -31,6 +31,7 @@ def _image(side: int) -> tuple[Input, ...]:
 
 
 _ENTRIES = (
+    # IOS
     Entry(
         "inception_v3",
         "inception_v3:InceptionV3",
@@ -41,6 +42,72 @@ _ENTRIES = (
         "squeezenet",
         "squeezenet:SqueezeNet",
         "Iandola et al. 2016, Table 1 (version 1.0) with the complex bypass of Figure 2",
+        _image(224),
+    ),
+    Entry(
+        "nasnet_a_large",
+        "nasnet:nasnet_a_large",
+        "Zoph et al. 2018, Table 2 and Figure 4: NASNet-A 6 @ 4032",
+        _image(331),
+    ),
+    Entry(
+        "randwire",
+        "randwire:RandWire",
+        "Xie et al. 2019, Table 1, regular regime: WS(32, 4, 0.75), 154 channels",
+        _image(224),
+    ),
+    Entry("resnet34", "resnet:resnet34", "He et al. 2016, Table 1, 34 layers", _image(224)),
+    Entry("resnet50", "resnet:resnet50", "He et al. 2016, Table 1, 50 layers", _image(224)),
+    # Opara
+    Entry(
+        "googlenet",
+        "googlenet:GoogLeNet",
+        "Szegedy et al. 2015, Table 1, with batch normalisation as in torchvision",
+        _image(224),
+    ),
+    # Rammer
+    Entry(
+        "resnext29_16x64d",
+        "resnet:resnext29_16x64d",
+        "Xie et al. 2017, Section 5.3: ResNeXt-29, 16x64d, for CIFAR-10",
+        _image(32),
+    ),
+    Entry(
+        "resnext101_64x4d",
+        "resnet:resnext101_64x4d",
+        "Xie et al. 2017, Tables 1 and 4: ResNeXt-101, 64x4d",
+        _image(224),
+    ),
+    Entry(
+        "nasnet_a_cifar",
+        "nasnet:nasnet_a_cifar",
+        "Zoph et al. 2018, Table 1 and Figure 4: NASNet-A 6 @ 768, for CIFAR-10",
+        _image(32),
+    ),
+    Entry(
+        "alexnet",
+        "alexnet:AlexNet",
+        "Krizhevsky 2014, Section 5: AlexNet in one tower",
+        _image(224),
+    ),
+    # DOPpler
+    Entry(
+        "mobilenet_v1",
+        "mobilenet_v1:MobileNetV1",
+        "Howard et al. 2017, Table 1: MobileNet 1.0, 224 px",
+        _image(224),
+    ),
+    Entry(
+        "vgg16", "vgg:VGG16", "Simonyan and Zisserman 2015, Table 1, configuration D", _image(224)
+    ),
+    Entry("resnet18", "resnet:resnet18", "He et al. 2016, Table 1, 18 layers", _image(224)),
+    Entry(
+        "convnext", "convnext:convnext_tiny", "Liu et al. 2022, Table 9: ConvNeXt-T", _image(224)
+    ),
+    Entry(
+        "convnext_xlarge",
+        "convnext:convnext_xlarge",
+        "Liu et al. 2022, Table 9: ConvNeXt-XL, the size that DOPpler measures",
         _image(224),
     ),
 )
