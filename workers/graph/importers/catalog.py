@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 FORMATS: Mapping[str, str] = MappingProxyType(
     {
+        "onnx": "workers.graph.importers.onnx",
         "pt2": "workers.graph.importers.pt2",
     }
 )
