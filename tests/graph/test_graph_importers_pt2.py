@@ -164,22 +164,6 @@ def test_a_batch_outside_the_exported_range_is_refused(tmp_path: Path) -> None:
     assert refusal(few, 2).kind == "unsupported_batch"
 
 
-def test_a_fixed_batch_is_taken_or_refused_with_advice() -> None:
-    program = export(nn.Conv2d(8, 4, 3), (image(),))
-    check(program, 2)
-    failure = refusal(program, 4)
-    assert failure.kind == "unsupported_batch"
-    assert "'input'" in failure.detail
-    assert "dynamic_shapes" in failure.detail
-
-
-def test_other_dynamic_sizes_stay_as_exported(tmp_path: Path) -> None:
-    shapes = ({0: Dim.AUTO, 2: Dim.AUTO},)
-    torch.export.save(export(nn.ReLU(), (image(),), dynamic_shapes=shapes), tmp_path / "m.pt2")
-    graph = check(load_program(tmp_path / "m.pt2"), 7)
-    assert graph.values[graph.inputs[0]].shape == (7, 8, 6, 6)
-
-
 def test_an_input_without_a_batch_keeps_its_size() -> None:
     class Masked(nn.Module):
         def forward(self, x: Tensor, mask: Tensor) -> Tensor:

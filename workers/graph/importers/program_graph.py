@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator as python_operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,15 +27,25 @@ from workers.graph.units import operator_units
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 # Arguments that say where and how a result lies in memory, which the device decides.
 _PLACEMENT = {"device", "layout", "pin_memory", "memory_format", "requires_grad"}
+# A Graph says nothing of strides, by which a view may be refused at other sizes than exported.
+_BY_VALUE: Mapping[Any, Any] = {torch.ops.aten.view.default: torch.ops.aten.reshape.default}
 # The argument that makes an allowed operator draw random numbers.
 _RANDOM_IF = {
     "aten.scaled_dot_product_attention.default": "dropout_p",
     "aten.dropout.default": "train",
 }
 
+Adapt = Callable[[fx.Node, Sequence[Any]], Sequence[Any]]
+"""From a call and the arguments that it gets now, to the arguments that it shall have instead of
+its own: nodes where they depend on other calls."""
+
+
+def _unchanged(node: fx.Node, _: Sequence[Any]) -> Sequence[Any]:
+    return node.args
+
 
 def program_graph(
-    program: ExportedProgram, inputs: ProgramInputs, name: str
+    program: ExportedProgram, inputs: ProgramInputs, name: str, adapt: Adapt = _unchanged
 ) -> tuple[Graph, dict[str, Tensor]]:
     """The Graph of a functional ``program``, one operator a Unit, and its weights on the CPU.
 
@@ -43,12 +53,12 @@ def program_graph(
     become numbers on the way. Raises ImportFailure naming the operator or the input that a Graph
     cannot hold.
     """
-    return _Recorder(program, inputs).graph(name)
+    return _Recorder(program, inputs, adapt).graph(name)
 
 
 class _Recorder:
-    def __init__(self, program: ExportedProgram, inputs: ProgramInputs) -> None:
-        self._program, self._inputs = program, inputs
+    def __init__(self, program: ExportedProgram, inputs: ProgramInputs, adapt: Adapt) -> None:
+        self._program, self._inputs, self._adapt = program, inputs, adapt
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
         self._results: dict[fx.Node, Any] = {}
         self._names: dict[fx.Node, tuple[str, ...]] = {}
@@ -133,6 +143,9 @@ class _Recorder:
                 self._names[node] = (self._names[source][index],)
             return
         arguments, keywords = fx.node.map_arg((node.args, node.kwargs), self._results.__getitem__)
+        given = self._adapt(node, arguments)
+        if given is not node.args:
+            arguments = fx.node.map_arg(tuple(given), self._results.__getitem__)
         if isinstance(node.target, OpOverload):
             _refuse_unknown(node, node.target)
             _refuse_random(node, node.target, arguments, keywords)
@@ -144,7 +157,7 @@ class _Recorder:
             return  # arithmetic on sizes, or an assertion about them: settled now
         single = isinstance(result, Tensor)
         names = [node.name] if single else [f"{node.name}.{i}" for i in range(len(tensors))]
-        target, positional = canonical(str(node.target), node.args, tensors[0].dim())
+        target, positional = canonical(str(node.target), given, tensors[0].dim())
         if target not in KINDS:
             raise _unsupported(node)
         self._operators.append(
@@ -163,9 +176,10 @@ class _Recorder:
         self._define(node, names, tensors)
 
     def _run(self, node: fx.Node, arguments: Any, keywords: Any) -> Any:
-        assert callable(node.target)  # noqa: S101  # what call_function means
+        function = _BY_VALUE.get(node.target, node.target)
+        assert callable(function)  # noqa: S101  # what call_function means
         try:
-            return node.target(*arguments, **keywords)
+            return function(*arguments, **keywords)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             raise ImportFailure(
                 "unsupported_operator",

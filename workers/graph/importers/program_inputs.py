@@ -1,4 +1,4 @@
-"""What an exported program is called with, at the batch size that a job asks for."""
+"""What an exported program is called with, at the sizes that a job asks for."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 
 from workers.graph.graph import ITEM_SIZES, TensorSpec
+from workers.graph.importers.declared import DeclaredInput
+from workers.graph.importers.input_sizes import ExportedShapes, FixedBatch, Shape, input_sizes
+from workers.graph.importers.opened import Sizes
 from workers.graph.importers.source import ImportFailure
-
-_EXPORT_BATCH = "torch.export.export(…, dynamic_shapes={name: {0: torch.export.Dim('batch')}})"
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramInputs:
     """``tensors`` maps each tensor input to its shape, in the order of the call; ``constants``
-    are the inputs that exporting made part of the program (None, numbers, strings)."""
+    are the inputs that exporting made part of the program (None, numbers, strings). With ``fixed``
+    the program takes only that batch size, and the shapes are those of another."""
 
     tensors: Mapping[str, TensorSpec]
     constants: Mapping[str, Any]
     order: tuple[str, ...]
+    fixed: FixedBatch | None = None
 
     def call(
         self, program: ExportedProgram, tensors: Mapping[str, Tensor]
@@ -37,13 +40,11 @@ class ProgramInputs:
         return tuple(arguments), dict(keywords)
 
 
-def program_inputs(program: ExportedProgram, batch_size: int) -> ProgramInputs:
-    """The program's inputs at ``batch_size``.
-
-    A dynamic first dimension is the batch; any other dynamic one takes the size it was exported
-    with. If no first dimension is dynamic, that of the first tensor is the batch and must be
-    ``batch_size``. Raises ImportFailure naming the input that does not fit.
-    """
+def program_inputs(
+    program: ExportedProgram, sizes: Sizes, declared: Mapping[str, DeclaredInput] | None = None
+) -> ProgramInputs:
+    """The program's inputs at ``sizes``, by the rule of ``input_sizes``; ``declared`` is what the
+    file says of them itself. Raises ImportFailure naming the input that does not fit."""
     examples: dict[str, Tensor] = {}
     constants: dict[str, Any] = {}
     order: list[str] = []
@@ -59,12 +60,11 @@ def program_inputs(program: ExportedProgram, batch_size: int) -> ProgramInputs:
                 f"input {name!r} is no tensor but a number that may vary; export the model with "
                 "that number fixed",
             )
-    _check_batch(program, examples, batch_size)
-    return ProgramInputs(
-        {name: _spec(name, example, batch_size) for name, example in examples.items()},
-        constants,
-        tuple(order),
-    )
+    dtypes = {name: dtype_name(e.dtype, f"input {name!r}") for name, e in examples.items()}
+    _check_dtypes(dtypes, declared or {})
+    found = input_sizes(_exported_shapes(program, examples), sizes, declared or {})
+    tensors = {name: TensorSpec(shape, dtypes[name]) for name, shape in found.shapes.items()}
+    return ProgramInputs(tensors, constants, tuple(order), found.fixed)
 
 
 def dtype_name(dtype: torch.dtype, what: str) -> str:
@@ -85,40 +85,23 @@ def _user_inputs(program: ExportedProgram) -> Iterator[tuple[str, Any, Any]]:
             yield spec.arg.name, spec.arg, node.meta.get("val")
 
 
-def _check_batch(program: ExportedProgram, examples: Mapping[str, Tensor], batch_size: int) -> None:
-    batched = {name: example for name, example in examples.items() if example.dim()}
-    dynamic = [name for name, e in batched.items() if isinstance(e.shape[0], torch.SymInt)]
-    for name in dynamic:
-        _check_range(program, name, batched[name].shape[0], batch_size)
-    if dynamic or not batched:
-        return
-    name, example = next(iter(batched.items()))
-    if example.shape[0] != batch_size:
-        raise ImportFailure(
-            "unsupported_batch",
-            f"the model was exported for batch size {example.shape[0]} only (input {name!r} has "
-            f"the shape {list(example.shape)}), but the job asks for {batch_size}; ask for "
-            f"{example.shape[0]}, or export it with {_EXPORT_BATCH}",
+def _exported_shapes(program: ExportedProgram, examples: Mapping[str, Tensor]) -> ExportedShapes:
+    shapes: dict[str, Shape] = {}
+    hints: dict[tuple[str, int], int] = {}
+    for name, example in examples.items():
+        shapes[name] = tuple(
+            size if isinstance(size, int) else size.node.expr for size in example.shape
         )
+        for axis, size in enumerate(example.shape):
+            hints[name, axis] = size if isinstance(size, int) else int(size.node.hint)
+    return ExportedShapes(shapes, hints, program.range_constraints)
 
 
-def _check_range(program: ExportedProgram, name: str, size: Any, batch_size: int) -> None:
-    allowed = program.range_constraints.get(size.node.expr)
-    if allowed is None:
-        return
-    # Exporting takes sizes 0 and 1 apart, so that 2 is the least lower bound that it writes.
-    too_few = allowed.lower > 2 and batch_size < allowed.lower
-    if too_few or batch_size > allowed.upper:
-        raise ImportFailure(
-            "unsupported_batch",
-            f"the model was exported for batch sizes from {allowed.lower} to {allowed.upper} "
-            f"(input {name!r}), but the job asks for {batch_size}; widen the range of its Dim",
-        )
-
-
-def _spec(name: str, example: Tensor, batch_size: int) -> TensorSpec:
-    shape = tuple(
-        size if isinstance(size, int) else batch_size if axis == 0 else int(size.node.hint)
-        for axis, size in enumerate(example.shape)
-    )
-    return TensorSpec(shape, dtype_name(example.dtype, f"input {name!r}"))
+def _check_dtypes(dtypes: Mapping[str, str], declared: Mapping[str, DeclaredInput]) -> None:
+    for name, dtype in dtypes.items():
+        if name in declared and declared[name].dtype != dtype:
+            raise ImportFailure(
+                "malformed",
+                f"the file declares input {name!r} as {declared[name].dtype}, but the model takes "
+                f"{dtype}",
+            )

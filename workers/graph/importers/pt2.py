@@ -7,20 +7,28 @@ the sandboxed child process.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from workers.graph.graph import Graph
 from workers.graph.importers.archive import ArchiveError, ArchiveTooLargeError, check_archive
 from workers.graph.importers.canonical import REWRITTEN
+from workers.graph.importers.declared import ENTRY, DeclaredInput, declared_inputs
+from workers.graph.importers.fixed_batch import (
+    Original,
+    check_batch,
+    in_batches_of_its_own,
+    refusal,
+    unbaked,
+)
 from workers.graph.importers.opened import Sizes
 from workers.graph.importers.program_graph import program_graph
-from workers.graph.importers.program_inputs import program_inputs
+from workers.graph.importers.program_inputs import ProgramInputs, program_inputs
 from workers.graph.importers.source import ImportFailure
 from workers.graph.operators import KINDS
 from workers.graph.random_inputs import random_tensors
@@ -28,16 +36,79 @@ from workers.graph.random_inputs import random_tensors
 
 @dataclass(frozen=True, slots=True)
 class ExportedModel:
-    """An exported program at given sizes: an ``OpenedModel``."""
+    """An exported program at given sizes: an ``OpenedModel``. ``declared`` is what its file says
+    about its inputs, ``name`` what its Graph is called."""
 
     program: ExportedProgram
     sizes: Sizes
+    declared: Mapping[str, DeclaredInput] = field(default_factory=dict)
+    name: str = "model"
 
     def graph(self) -> tuple[Graph, dict[str, Tensor]]:
-        return import_program(self.program, self.sizes.batch_size)
+        graph, weights = self._specialised()
+        self._batch_axes(graph, weights)
+        return graph, weights
 
     def run(self, seeds: Sequence[int]) -> list[dict[str, Tensor]]:
-        return run_original(self.program, self.sizes.batch_size, seeds)
+        inputs, original = self._inputs(), self._original()
+        axes: list[int] = []
+        if inputs.fixed:
+            axes = self._batch_axes(*self._specialised())
+        results = []
+        for seed in seeds:
+            tensors = random_tensors(inputs.tensors, seed)
+            outputs = (
+                in_batches_of_its_own(original, tensors, inputs.fixed, self.sizes.batch_size, axes)
+                if inputs.fixed
+                else original(tensors)
+            )
+            results.append({f"output_{index}": tensor for index, tensor in enumerate(outputs)})
+        return results
+
+    def _inputs(self) -> ProgramInputs:
+        return program_inputs(self.program, self.sizes, self.declared)
+
+    def _specialised(self) -> tuple[Graph, dict[str, Tensor]]:
+        inputs, batch_size = self._inputs(), self.sizes.batch_size
+        fixed = inputs.fixed
+        functional = _functional(self.program)
+        if fixed is None:
+            return program_graph(functional, inputs, self.name)
+
+        def adapt(node: fx.Node, arguments: Sequence[Any]) -> Any:
+            return unbaked(node, arguments, batch_size, fixed)
+
+        try:
+            return program_graph(functional, inputs, self.name, adapt)
+        except ImportFailure as failure:
+            if failure.kind != "unsupported_batch":
+                raise
+            raise refusal(fixed.size, batch_size, failure.detail) from failure
+
+    def _batch_axes(self, graph: Graph, weights: Mapping[str, Tensor]) -> list[int]:
+        """The batch's dimension of each output, if the program takes another batch size."""
+        fixed = self._inputs().fixed
+        if fixed is None:
+            return []
+        return check_batch(graph, weights, self._original(), fixed, self.sizes.batch_size)
+
+    def _original(self) -> Original:
+        module, inputs = self.program.module(), self._inputs()
+
+        def call(tensors: Mapping[str, Tensor]) -> list[Tensor]:
+            arguments, keywords = inputs.call(self.program, tensors)
+            try:
+                with torch.inference_mode():
+                    found = module(*arguments, **keywords)
+            except Exception as error:
+                raise ImportFailure(
+                    "unsupported_batch",
+                    "the exported program refuses inputs of the shapes "
+                    f"{ {name: list(t.shape) for name, t in tensors.items()} }: {error}",
+                ) from error
+            return list(torch.utils._pytree.tree_leaves(found))
+
+        return call
 
 
 def open_model(path: Path, sizes: Sizes, memory_bytes: int) -> ExportedModel:
@@ -49,13 +120,16 @@ def open_model(path: Path, sizes: Sizes, memory_bytes: int) -> ExportedModel:
         raise ImportFailure(
             kind, f"not a usable .pt2 archive: {error}; export the model again"
         ) from error
-    return ExportedModel(load_program(path), sizes)
+    extra = {ENTRY: ""}
+    program = load_program(path, extra)
+    return ExportedModel(program, sizes, declared_inputs(extra[ENTRY]))
 
 
-def load_program(path: Path) -> ExportedProgram:
-    """Load a ``.pt2`` file. Executes code from it: only in the sandbox."""
+def load_program(path: Path, extra_files: dict[str, str] | None = None) -> ExportedProgram:
+    """Load a ``.pt2`` file, and those of the files beside it that ``extra_files`` names into there.
+    Executes code from it: only in the sandbox."""
     try:
-        return torch.export.load(path)
+        return torch.export.load(path, extra_files=extra_files)
     except Exception as error:
         raise ImportFailure(
             "malformed",
@@ -72,8 +146,7 @@ def import_program(
 
     Raises ImportFailure naming the operator or the input that cannot be imported.
     """
-    inputs = program_inputs(program, batch_size)
-    return program_graph(_functional(program), inputs, name)
+    return ExportedModel(program, Sizes(batch_size), name=name).graph()
 
 
 def run_original(
@@ -81,16 +154,7 @@ def run_original(
 ) -> list[dict[str, Tensor]]:
     """The original program's outputs on ``random_inputs`` of each seed, as ``output_0`` … in the
     order in which it returns them, which is the order of the Graph's outputs."""
-    inputs = program_inputs(program, batch_size)
-    module = program.module()
-    results = []
-    for seed in seeds:
-        arguments, keywords = inputs.call(program, random_tensors(inputs.tensors, seed))
-        with torch.inference_mode():
-            found = module(*arguments, **keywords)
-        flat, _ = torch.utils._pytree.tree_flatten(found)
-        results.append({f"output_{index}": tensor for index, tensor in enumerate(flat)})
-    return results
+    return ExportedModel(program, Sizes(batch_size)).run(list(seeds))
 
 
 def _functional(program: ExportedProgram) -> ExportedProgram:
