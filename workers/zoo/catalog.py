@@ -30,6 +30,10 @@ def _image(side: int) -> tuple[Input, ...]:
     return (Input("image", (3, side, side)),)
 
 
+def _words(name: str, length: int) -> Input:
+    return Input(name, (length,), "int64")
+
+
 _ENTRIES = (
     # IOS
     Entry(
@@ -65,6 +69,24 @@ _ENTRIES = (
         "Szegedy et al. 2015, Table 1, with batch normalisation as in torchvision",
         _image(224),
     ),
+    Entry(
+        "bert_base",
+        "bert:BertBase",
+        "Devlin et al. 2019, Section 3: BERT-base, uncased, with pooler, 128 words",
+        (_words("words", 128), _words("segments", 128), _words("mask", 128)),
+    ),
+    Entry(
+        "t5_small",
+        "t5:T5Small",
+        "Raffel et al. 2020, Section 3.7: T5-small, 128 words each way",
+        (_words("source", 128), _words("target", 128)),
+    ),
+    Entry(
+        "deepfm",
+        "deepfm:DeepFM",
+        "Guo et al. 2017, Figure 1 and Section 3.1: DeepFM, 39 fields as in Criteo's data",
+        (Input("numbers", (13,)), Input("categories", (26,), "int64")),
+    ),
     # Rammer
     Entry(
         "resnext29_16x64d",
@@ -89,6 +111,24 @@ _ENTRIES = (
         "alexnet:AlexNet",
         "Krizhevsky 2014, Section 5: AlexNet in one tower",
         _image(224),
+    ),
+    Entry(
+        "deepspeech2",
+        "rammer_rnns:DeepSpeech2",
+        "Amodei et al. 2016, Table 3, at the sizes of Rammer's Table 1",
+        (Input("spectrogram", (1, 300, 171)),),
+    ),
+    Entry(
+        "lstm_tc",
+        "rammer_rnns:LstmTc",
+        "Hochreiter and Schmidhuber 1997, at the sizes of Rammer's Table 1",
+        (Input("steps", (100, 256)),),
+    ),
+    Entry(
+        "seq2seq_nmt",
+        "rammer_rnns:Seq2Seq",
+        "Sutskever et al. 2014, Section 2, at the sizes of Rammer's Table 1",
+        (Input("words", (100, 128)),),
     ),
     # DOPpler
     Entry(

@@ -37,7 +37,7 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         last = self.norm(self.depthwise(x).permute(0, 2, 3, 1))
         y = self.scale * self.project(gelu(self.expand(last)))
-        return x + y.permute(0, 3, 1, 2)
+        return torch.add(x, y.permute(0, 3, 1, 2))
 
     def temper(self) -> None:
         """Training starts from a scale of 1e-6; a third keeps the branch visible."""

@@ -1,4 +1,4 @@
-"""GoogLeNet (Szegedy et al. 2015, Table 1) with batch normalisation, without the auxiliary classifiers.
+"""GoogLeNet (Szegedy et al. 2015, Table 1) without the auxiliary classifiers.
 
 Batch normalisation replaces the local response normalisation, and 3x3 convolutions the 5x5 ones, as
 in the model of torchvision 0.15, which Opara measures.

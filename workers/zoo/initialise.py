@@ -48,10 +48,10 @@ def initialise(model: nn.Module, seed: int) -> None:
                 _normalisation(module, generator)
             elif isinstance(module, nn.Embedding):
                 module.weight.normal_(generator=generator)
-            elif own := [own for own, _ in module.named_parameters(recurse=False)]:
+            elif own := list(module.named_parameters(recurse=False)):
                 if not isinstance(module, Tempered):
-                    raise TypeError(f"no rule sets parameter {own[0]!r} of module {name!r}")
-                for parameter in module.parameters(recurse=False):
+                    raise TypeError(f"no rule sets parameter {own[0][0]!r} of module {name!r}")
+                for _, parameter in own:
                     parameter.normal_(1.0, 0.1, generator=generator)
         for module in model.modules():
             if isinstance(module, Tempered):
