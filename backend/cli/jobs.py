@@ -15,10 +15,14 @@ from backend.cli.watching import job_verdict, results_table, watch_job
 from backend.jobs.schemas import Granularity
 from backend.settings import get_settings
 
-Model = Annotated[str, typer.Argument(help="A .pt2 file, or zoo:NAME.")]
+Model = Annotated[str, typer.Argument(help="A .onnx, .pt2 or TorchScript file, or zoo:NAME.")]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
 Device = Annotated[str, typer.Option(help="Device to tune for.")]
 Batch = Annotated[list[int], typer.Option("--batch", "-b", help="Batch size; may be repeated.")]
+SequenceLength = Annotated[
+    int | None,
+    typer.Option(help="Size of the open dimensions besides the batch [default: as exported]."),
+]
 SchedulerNames = Annotated[
     list[str], typer.Option("--scheduler", "-s", help="Scheduler; may be repeated.")
 ]
@@ -69,6 +73,7 @@ def submit(
     model: Model,
     device: Device = "cpu",
     batch: Batch = [1],  # noqa: B006  # Typer copies its defaults
+    sequence_length: SequenceLength = None,
     scheduler: SchedulerNames = ALL_SCHEDULERS,
     budget: Budget = 300,
     r: GroupUnits = 3,
@@ -86,6 +91,7 @@ def submit(
             "model": model_reference(client, model),
             "device": device,
             "batch_sizes": batch,
+            "sequence_length": sequence_length,
             "schedulers": scheduler,
             "budget_seconds": budget,
             "ios": {"max_units_per_group": r, "max_groups_per_stage": s},

@@ -23,6 +23,7 @@ from backend.cli.jobs import (
     GroupUnits,
     Model,
     SchedulerNames,
+    SequenceLength,
     StageGroups,
     UnitGranularity,
 )
@@ -118,6 +119,7 @@ def schedule(
     model: Model,
     device: Device = "cpu",
     batch: Batch = [1],  # noqa: B006  # Typer copies its defaults
+    sequence_length: SequenceLength = None,
     scheduler: SchedulerNames = ALL_SCHEDULERS,
     budget: Budget = 300,
     r: GroupUnits = 3,
@@ -135,6 +137,7 @@ def schedule(
             model=model if zoo else "zoo:file",  # a file needs no upload here
             device=device,
             batch_sizes=batch,
+            sequence_length=sequence_length,
             schedulers=scheduler,
             budget_seconds=budget,
             ios={"max_units_per_group": r, "max_groups_per_stage": s},

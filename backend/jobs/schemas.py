@@ -49,6 +49,15 @@ class JobSpec(Strict):
     ]
     device: Annotated[str, StringConstraints(min_length=1, max_length=64)] = "cpu"
     batch_sizes: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1)] = [1]
+    sequence_length: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=1 << 20,
+            description="size of every dimension that the model leaves open besides the batch; "
+            "null keeps those that it was exported with",
+        ),
+    ] = None
     schedulers: Annotated[list[str], Field(min_length=1)] = ["sequential", "greedy", "ios"]
     budget_seconds: Annotated[
         float, Field(gt=0, le=86400, description="time to search, per batch size")

@@ -6,6 +6,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import PurePath
 
 from backend.jobs.schemas import BatchSummary
 from workers.graph.importers import reference_outputs
@@ -91,7 +92,9 @@ def _cases(source: ModelSource, model: Prepared, place: Workplace, batch_size: i
     """Inputs that nobody has seen before, with what the original model makes of them."""
     seeds = [secrets.randbits(32) for _ in range(CASES)]
     directory = place.workdir / f"references-{batch_size}"
-    references = reference_outputs(source, batch_size, seeds, directory, place.limits)
+    references = reference_outputs(
+        source, batch_size, seeds, directory, place.limits, model.sequence_length
+    )
     return [
         Case(
             inputs=random_inputs(model.graph, seed),
@@ -171,7 +174,7 @@ def _search_facts(candidate: Candidate, comparison: Comparison) -> dict[str, obj
 def _write_artifact(
     model_name: str, model: Prepared, winner: Candidate, summary: BatchSummary, place: Workplace
 ) -> None:
-    stem = re.sub(r"[^\w-]+", "-", model_name.removesuffix(".pt2")).strip("-") or "model"
+    stem = re.sub(r"[^\w-]+", "-", PurePath(model_name).stem).strip("-") or "model"
     path = place.workdir / f"{stem}-batch{summary.batch_size}-{winner.scheduler}.zip"
     write_artifact(
         path,

@@ -30,7 +30,7 @@ def run_job(spec: JobSpec, model_name: str, source: ModelSource, place: Workplac
     summaries = []
     for batch_size in spec.batch_sizes:
         reporter = Reporter(place.recorder, batch_size)
-        model = _prepare(source, batch_size, place, reporter)
+        model = _prepare(spec, source, batch_size, place, reporter)
         place.recorder.enter_tuning()
         candidates = _search(spec, model, place, reporter)
         place.recorder.enter_verifying()
@@ -39,12 +39,12 @@ def run_job(spec: JobSpec, model_name: str, source: ModelSource, place: Workplac
 
 
 def _prepare(
-    source: ModelSource, batch_size: int, place: Workplace, reporter: Reporter
+    spec: JobSpec, source: ModelSource, batch_size: int, place: Workplace, reporter: Reporter
 ) -> Prepared:
     reporter.step("importing", 0, 1, f"importing at batch {batch_size} in a sandbox")
     directory = place.workdir / f"import-{batch_size}"
-    imported = import_model(source, batch_size, directory, place.limits)
-    graph, weights = optimise(imported.graph, imported.weights)
+    imported = import_model(source, batch_size, directory, place.limits, spec.sequence_length)
+    graph, weights = optimise(imported.graph, imported.weights, spec.granularity)
     reporter.log(f"the import was isolated by: {', '.join(imported.isolation)}")
     reporter.log(
         f"imported at batch {batch_size}: {len(imported.graph.operators)} operators became "
@@ -58,7 +58,7 @@ def _prepare(
         batch_size=batch_size,
         versions=facts.versions,
     )
-    return Prepared(graph, weights, key)
+    return Prepared(graph, weights, key, spec.sequence_length)
 
 
 def _search(

@@ -36,11 +36,12 @@ class Workplace:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An imported, optimised model at one batch size."""
+    """An imported, optimised model at one batch size, and at the job's sequence length."""
 
     graph: Graph
     weights: Mapping[str, Tensor]
     key: ScheduleKey
+    sequence_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
