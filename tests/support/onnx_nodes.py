@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from workers.graph.importers.opened import Sizes
 from workers.graph.importers.source import ImportFailure
 from workers.graph.interpreter import run_graph
 
-_MUST_BE_KNOWN = re.compile(r"input \d+ \((?P<name>[^)]*)\) must be known")
+_MUST_BE_KNOWN = re.compile(r"\((?P<name>[^()]*)\) must be known")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class NodeTest:
 
     name: str
     model: onnx.ModelProto
-    data_sets: list[tuple[list[Any], list[Any]]]
+    data_sets: Sequence[tuple[Sequence[Any], Sequence[Any]]]
     rtol: float
     atol: float
 
@@ -42,19 +42,22 @@ class NodeTest:
 
     @property
     def opset(self) -> int:
-        return next(e.version for e in self.model.opset_import if e.domain in ("", "ai.onnx"))
+        version: int = next(
+            e.version for e in self.model.opset_import if e.domain in ("", "ai.onnx")
+        )
+        return version
 
 
 @cache
 def node_tests() -> tuple[NodeTest, ...]:
     """Every test of the default domain whose tensors are of types that a Graph can hold."""
-    from onnx.backend.test.case.node import collect_testcases  # noqa: PLC0415  # takes seconds
+    from onnx.backend.test.case.node import collect_testcases  # takes seconds
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cases = collect_testcases(None)
     return tuple(
-        NodeTest(case.name, case.model, case.data_sets, case.rtol, case.atol)
+        NodeTest(case.name, case.model, case.data_sets or (), case.rtol, case.atol)
         for case in cases
         if case.model is not None and _is_eligible(case.model)
     )
@@ -92,23 +95,19 @@ def check(test: NodeTest) -> None:
 def computed(model: onnx.ModelProto, inputs: Mapping[str, Tensor]) -> list[Tensor]:
     """The outputs of the model's Graph; ``inputs`` also say which shapes the model gets."""
     fixed: dict[str, Tensor] = {}
-    for names in _attempts(inputs):
+    integers = {n: t for n, t in inputs.items() if not t.dtype.is_floating_point}
+    while True:
         try:
             return _run(model, inputs, fixed)
         except ImportFailure as failure:
             match = _MUST_BE_KNOWN.search(str(failure))
-            if match is None:
+            if match is None or len(fixed) == len(inputs):
                 raise
             name = match["name"]
-            fixed.update({name: inputs[name]} if name in inputs else names)
-    return _run(model, inputs, fixed)
-
-
-def _attempts(inputs: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
-    """What else to fix when a value is not known that is not an input itself."""
-    whole = {n: t for n, t in inputs.items() if not t.dtype.is_floating_point}
-    for _ in inputs:
-        yield whole
+            if name in inputs:
+                fixed[name] = inputs[name]
+            else:  # computed from inputs: as a rule, from those that are integers
+                fixed.update(integers if integers.keys() - fixed.keys() else inputs)
 
 
 def _run(
@@ -124,9 +123,10 @@ def _run(
     first = next((t.shape[0] for t in inputs.values() if t.dim()), 1)
     data = ModelData(checked_model(shaped), Path(), memoryview(b""), (), None)
     graph, weights = OnnxModel(data, Sizes(first), fixed).graph()
-    free = {clean: inputs[name] for name, clean in zip(
-        (n for n in inputs if n not in fixed), graph.inputs, strict=True
-    )}
+    free = {
+        clean: inputs[name]
+        for name, clean in zip((n for n in inputs if n not in fixed), graph.inputs, strict=True)
+    }
     results = run_graph(graph, weights, free)
     return [results[name] for name in graph.outputs]
 

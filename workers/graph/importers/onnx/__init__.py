@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
 import torch
 from torch import Tensor
 
@@ -57,7 +56,9 @@ class OnnxModel:
         for seed in seeds:
             tensors = random_tensors(inputs.wanted, seed)
             parts = [compute(part) for part in _batches(inputs, tensors)]
-            outputs = [torch.cat(rows) if len(rows) > 1 else rows[0] for rows in zip(*parts, strict=True)]
+            outputs = [
+                torch.cat(rows) if len(rows) > 1 else rows[0] for rows in zip(*parts, strict=True)
+            ]
             results.append({f"output_{index}": tensor for index, tensor in enumerate(outputs)})
         return results
 

@@ -114,7 +114,7 @@ class _Declared:
         )
         return cls(value.name, str(dtype).removeprefix("torch."), sizes)
 
-    def shape(self, sizes: Sizes, batch_names: set[int | str | None]) -> tuple[int, ...]:
+    def shape(self, sizes: Sizes, batch_names: set[str]) -> tuple[int, ...]:
         found = []
         for axis, size in enumerate(self.sizes):
             if isinstance(size, int):

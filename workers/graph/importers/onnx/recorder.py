@@ -166,15 +166,17 @@ class Recorder:
                 "unsupported_operator",
                 f"it comes to {target}, which Plait does not support",
             )
+        read = tuple(self._argument(argument) for argument in arguments)
+        named = tuple(
+            (key, self._argument(value)) for key, value in keywords.items() if value is not None
+        )
         name = self._unused(self.label)
         outputs = [name] if len(tensors) == 1 else [f"{name}.{i}" for i in range(len(tensors))]
         operator = Operator(
             name=name,
             target=target,
-            arguments=tuple(self._argument(argument) for argument in arguments),
-            keywords=tuple(
-                (key, self._argument(value)) for key, value in keywords.items() if value is not None
-            ),
+            arguments=read,
+            keywords=named,
             outputs=tuple(outputs),
         )
         self._values[name] = _spec(tensors[0])
@@ -211,11 +213,11 @@ class Recorder:
         return unique
 
 
-class _Tracing(TorchDispatchMode):
+class _Tracing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records the operators that torch dispatches on meta tensors."""
 
     def __init__(self, recorder: Recorder, known: dict[int, Value]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._recorder, self._known = recorder, known
         self._alive: list[Tensor] = []
 

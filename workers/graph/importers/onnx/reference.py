@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from workers.graph.importers.source import ImportFailure
 
-_Run = Callable[[Mapping[str, Any]], Sequence[Any]]
+_Run = Callable[[Mapping[str, Any]], Any]
 
 
 def reference(path: Path) -> Callable[[Mapping[str, Tensor]], list[Tensor]]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, defs, helper
 
 from workers.graph.importers.onnx.node import Item, Node
@@ -56,7 +55,7 @@ class Walker:
             if not isinstance(item, Value):
                 raise ImportFailure(
                     "unsupported_input",
-                    f"the output {declared.name!r} is a sequence; let the model return tensors only",
+                    f"the output {declared.name!r} is a sequence; let the model return tensors",
                 )
             outputs[declared.name] = item
         return outputs
@@ -126,10 +125,10 @@ class Walker:
         if frame.depth > _MAX_DEPTH:
             raise ImportFailure("too_large", f"nodes are nested more than {_MAX_DEPTH} deep")
 
-        def run(graph: GraphProto, items: Sequence[Item]) -> list[Item]:
+        def run(graph: GraphProto, inputs: Sequence[Item]) -> list[Item]:
             names = [declared.name for declared in graph.input]
             inner = dict(frame.values)
-            inner.update(zip(names, items, strict=False))
+            inner.update(zip(names, inputs, strict=False))
             number = self._nodes
             deeper = _Frame(
                 frame.versions, frame.attributes, inner, f"{frame.prefix}{label}.{number}.",
@@ -139,7 +138,7 @@ class Walker:
 
         description = describe(domain, node.op_type, version)
         if description is not None:
-            return description(
+            found = description(
                 Node(
                     op_type=node.op_type,
                     version=version,
@@ -150,14 +149,17 @@ class Walker:
                     run=run,
                 )
             )
-        body = _standard_function(node, domain, version, inputs)
-        if body is None:
+            if found is not None:
+                return found
+        standard = _standard_function(self._bound(node, frame), domain, version, inputs)
+        if standard is None:
             where = f" of domain {domain!r}" if domain else ""
             raise ImportFailure(
                 "unsupported_operator",
                 f"Plait does not support this operator{where} in version {version}",
             )
-        return self._function(body, node, inputs, frame, label)
+        complete, body = standard
+        return self._function(body, complete, inputs, frame, label)
 
     def _function(
         self,
@@ -201,6 +203,18 @@ class Walker:
             if resolved is not None:
                 found[attribute.name] = self._content(resolved)
         return found
+
+    def _bound(self, node: NodeProto, frame: _Frame) -> NodeProto:
+        """A copy of the node with the attributes that the function around it was called with."""
+        bound = NodeProto()
+        bound.CopyFrom(node)
+        bound.ClearField("attribute")
+        for attribute in node.attribute:
+            resolved = self._resolved(attribute, frame)
+            if resolved is not None:
+                bound.attribute.add().CopyFrom(resolved)
+                bound.attribute[-1].name = attribute.name
+        return bound
 
     @staticmethod
     def _resolved(attribute: AttributeProto, frame: _Frame) -> AttributeProto | None:
@@ -253,30 +267,31 @@ def _read_by(node: NodeProto) -> set[str]:
 
 def _standard_function(
     node: NodeProto, domain: str, version: int, inputs: Sequence[Item]
-) -> FunctionProto | None:
-    """The nodes by which ONNX itself defines an operator, if it does."""
+) -> tuple[NodeProto, FunctionProto] | None:
+    """The nodes by which ONNX itself defines an operator, if it does; and the node with the
+    operator's defaults for the attributes that it leaves out."""
     try:
-        schema = defs.get_schema(node.op_type, version, domain)
+        schema: Any = defs.get_schema(node.op_type, version, domain)
     except defs.SchemaError:
         return None
-    function: FunctionProto | None = None
+    function = FunctionProto()
     if schema.has_function:
         function = schema.function_body
     elif schema.has_context_dependent_function:
         types = [_type(item).SerializeToString() for item in inputs]
-        known = schema.context_dependent_function_opset_versions
-        body = schema.get_context_dependent_function_with_opset_version(
-            max(known), node.SerializeToString(), types
+        newest = max(schema.context_dependent_function_opset_versions)
+        function.ParseFromString(
+            schema.get_context_dependent_function_with_opset_version(
+                newest, node.SerializeToString(), types
+            )
         )
-        if body:
-            function = onnx.FunctionProto()
-            function.ParseFromString(body)
-    if function is not None:
-        named = {attribute.name for attribute in node.attribute}
-        for name, attribute in schema.attributes.items():
-            if name not in named and attribute.default_value.type:
-                node.attribute.append(attribute.default_value)
-    return function
+    if not function.node:
+        return None
+    given = {attribute.name for attribute in node.attribute}
+    for name, attribute in schema.attributes.items():
+        if name not in given and attribute.default_value.type:
+            node.attribute.append(attribute.default_value)
+    return node, function
 
 
 def _type(item: Item) -> TypeProto:

@@ -34,9 +34,10 @@ _BINARY = {
     "BitwiseOr": "bitwise_or.Tensor", "BitwiseXor": "bitwise_xor.Tensor",
 }  # fmt: skip
 
+_TAKES_NUMBERS = ("add.Tensor", "sub.Tensor", "mul.Tensor")
+
 _COMPARISONS = {
-    "Equal": "eq.Tensor", "Greater": "gt.Tensor", "Less": "lt.Tensor",
-    "GreaterOrEqual": "ge.Tensor", "LessOrEqual": "le.Tensor",
+    "Equal": "eq", "Greater": "gt", "Less": "lt", "GreaterOrEqual": "ge", "LessOrEqual": "le",
 }  # fmt: skip
 
 
@@ -66,7 +67,8 @@ def paired(n: Node, a: Value, b: Value) -> tuple[Value, Value]:
 def binary(n: Node, target: str, a: Value, b: Value) -> Value:
     """An operator of two tensors whose result has their type."""
     x, y = paired(n, a, b)
-    return n.cast(n.call(target, x, scalar(y, x)), a.dtype)
+    number = scalar(y, x) if target in _TAKES_NUMBERS else y
+    return n.cast(n.call(target, x, number), a.dtype)
 
 
 def scalar(value: Value, beside: Value) -> Value | float | int | bool:
@@ -74,11 +76,11 @@ def scalar(value: Value, beside: Value) -> Value | float | int | bool:
 
     A number takes the type of the tensor beside it, so both are of one type already.
     """
-    if value.constant and value.tensor.numel() == 1 and value.rank <= beside.rank:
-        if not beside.constant and beside.rank:
-            number: float | int | bool = value.tensor.item()
-            return number
-    return value
+    single = value.constant and value.tensor.numel() == 1 and value.rank <= beside.rank
+    if not single or beside.constant or not beside.rank:
+        return value
+    number: float | int | bool = value.tensor.item()
+    return number
 
 
 def _register_binary() -> None:
@@ -92,13 +94,16 @@ def _binary(target: str) -> Callable[[Node], Value]:
     return lambda n: binary(n, target, n[0], n[1])
 
 
-def _comparison(target: str) -> Callable[[Node], Value]:
+def _comparison(name: str) -> Callable[[Node], Value]:
     def describe(n: Node) -> Value:
         a = n[0]
         x, y = paired(n, a, n[1])
-        if a.dtype is torch.uint64 and target not in ("eq.Tensor", "ne.Tensor"):
+        if a.dtype is torch.uint64 and name != "eq":
             x, y = (n.call("bitwise_xor.Scalar", v, -_SIGN) for v in (x, y))
-        return n.call(target, x, scalar(y, x))
+        number = scalar(y, x)
+        if isinstance(number, Value):
+            return n.call(f"{name}.Tensor", x, number)
+        return n.call(f"{name}.Scalar", x, number)
 
     return describe
 
@@ -274,8 +279,6 @@ def _thresholded_relu(n: Node) -> Value:
 @onnx_operator("PRelu")
 def _prelu(n: Node) -> Value:
     x, slope = n[0], n[1]
-    if n.version < 7 and slope.rank == 1 and x.rank > 1:
-        slope = n.reshape(slope, [-1, *[1] * (x.rank - 2)])
     negative = n.call("mul.Tensor", x, slope)
     below = n.call("lt.Scalar", x, 0)
     return n.call("where.self", below, negative, x)
@@ -322,6 +325,14 @@ def _bit_cast(n: Node) -> Value:
     if n[0].constant:
         return Value(n[0].tensor.contiguous().view(dtype))
     return n.call("view.dtype", n[0], dtype)
+
+
+@onnx_operator(
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
+    "Bernoulli",
+)  # fmt: skip
+def _random(n: Node) -> Value:
+    raise n.refuse("it draws random numbers, so that no schedule could be verified")
 
 
 @onnx_operator_with_outputs("Dropout")

@@ -111,8 +111,8 @@ def _transposed_pads(
     for length, more, target in zip(full, extra, wanted, strict=True):
         total = length + more - target
         half = total // 2
-        before.append(total - half if mode == "SAME_LOWER" else half)
-        after.append(half if mode == "SAME_LOWER" else total - half)
+        before.append(half if mode == "SAME_UPPER" else total - half)
+        after.append(total - half if mode == "SAME_UPPER" else half)
     return before, after
 
 
@@ -138,8 +138,10 @@ def _max_pool(n: Node) -> Sequence[Value]:
         return (n.cast(n.call(f"max_pool{axes}d.default", x, *window), kept),)
     if axes == 1:
         flat = n.call("unsqueeze.default", x, 2)
-        window = tuple([1, *w] if w is not before else [0, *w] for w in window[:4])
-        found, places = n.call_all("max_pool2d_with_indices.default", flat, *window, ceil)
+        found, places = n.call_all(
+            "max_pool2d_with_indices.default", flat, [1, *kernel], [1, *strides], [0, *before],
+            [1, *dilations], ceil,
+        )  # fmt: skip
         found, places = (n.call("squeeze.dim", value, 2) for value in (found, places))
     else:
         found, places = n.call_all(f"max_pool{axes}d_with_indices.default", x, *window)

@@ -48,7 +48,9 @@ def _elementwise(n: Node, x: Value) -> Value:
     return n.call("log.default", x) if n.op_type == "ReduceLogSum" else x
 
 
-def _reduced(n: Node, name: str, x: Value, axes: Sequence[int], keep: bool) -> Value:
+def _reduced(  # noqa: PLR0911  # one way a line
+    n: Node, name: str, x: Value, axes: Sequence[int], keep: bool
+) -> Value:
     shape = [
         1 if axis in axes else size for axis, size in enumerate(x.shape) if keep or axis not in axes
     ]

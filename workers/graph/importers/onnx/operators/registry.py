@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from workers.graph.importers.onnx.node import Item, Node
 
-Description = Callable[[Node], Sequence[Item]]
+Description = Callable[[Node], Sequence[Item] | None]
+"""Gives the node's outputs, or None to leave this node to ONNX's own definition."""
 
 _TABLE: dict[tuple[str, str], dict[int, Description]] = {}
 

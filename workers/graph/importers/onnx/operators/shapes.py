@@ -25,7 +25,7 @@ def _constant(n: Node) -> Value:
         "value_float": torch.float32, "value_floats": torch.float32,
     }  # fmt: skip
     if n.has("value"):
-        return Value(n.get("value"), n.recorder.label)
+        return Value(n.get("value"))
     for name, dtype in kinds.items():
         if n.has(name):
             return n.constant(n.get(name), dtype)
@@ -256,8 +256,12 @@ def _tensor_scatter(n: Node) -> Value:
 
 @onnx_operator("Expand")
 def _expand(n: Node) -> Value:
-    shape = torch.broadcast_shapes(n[0].shape, tuple(n.known_ints(1)))
-    return n[0] if n[0].shape == shape else n.call("expand.default", n[0], list(shape))
+    """Unlike ATen's, in both directions: a wanted size of 1 leaves the operand's size."""
+    wanted = n.known_ints(1)
+    own = [1] * (len(wanted) - n[0].rank) + list(n[0].shape)
+    wanted = [1] * (len(own) - len(wanted)) + wanted
+    shape = [mine if want == 1 else want for mine, want in zip(own, wanted, strict=True)]
+    return n[0] if list(n[0].shape) == shape else n.call("expand.default", n[0], shape)
 
 
 @onnx_operator("Tile")
@@ -418,9 +422,8 @@ def _center_crop_pad(n: Node) -> Value:
 
 @onnx_operator("NonZero")
 def _non_zero(n: Node) -> Value:
-    if not n[0].constant:
-        raise n.refuse(_DATA_DEPENDENT)
-    return Value(torch.nonzero(n[0].tensor).t())
+    """How many elements are not zero must be known: the shape of the result depends on it."""
+    return Value(torch.nonzero(n.known(0)).t())
 
 
 @onnx_operator("Compress")
