@@ -1,4 +1,4 @@
-"""The blocks of the IOS paper's Table 1 and the exact sizes of their search spaces.
+"""The blocks of the IOS paper's Table 1, from ``tests/reference/ios_table1``.
 
 The published counts follow from: concat and add count as Units, the block's entry does not, no
 pruning, and endings are disjoint unions of principal filters (the ``published`` convention).
@@ -6,64 +6,66 @@ pruning, and endings are disjoint unions of principal filters (the ``published``
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workers.schedulers.counts import Counts
 
 Bound = int | None
 
-
-@dataclass(frozen=True)
-class Counts:
-    states: int
-    transitions: int
-    schedules: int
-    stages: int
+FILES = Path(__file__).parents[1] / "reference" / "ios_table1"
 
 
 @dataclass(frozen=True)
 class Table1Block:
-    """``published`` and ``paper`` map (r, s) to the counts under each convention."""
+    """``published`` and ``paper`` map (r, s) to the exact counts under each convention, where the
+    file has them; ``transitions`` and ``schedules`` are the digits that the paper prints."""
 
+    file: Path
+    units: int
+    width: int
     successors: tuple[tuple[int, ...], ...]
+    transitions: str
+    schedules: str
     published: dict[tuple[Bound, Bound], Counts]
     paper: dict[tuple[Bound, Bound], Counts]
 
 
-SQUEEZENET = Table1Block(
-    successors=((1, 2), (3,), (3,), (5,), (5,), ()),
-    published={
-        (None, None): Counts(13, 51, 131, 29),
-        (3, 8): Counts(13, 47, 126, 26),
-        (2, 3): Counts(13, 42, 101, 22),
-        (1, 8): Counts(13, 28, 25, 12),
-    },
-    paper={
-        (None, None): Counts(13, 60, 152, 37),
-        (3, 8): Counts(13, 51, 138, 29),
-        (2, 3): Counts(13, 42, 101, 22),
-        (1, 8): Counts(13, 28, 25, 12),
-    },
-)
+def _load(name: str) -> Table1Block:
+    file = FILES / f"{name}.json"
+    content = json.loads(file.read_text())
+    exact = content.get("exact_counts", {})
+    return Table1Block(
+        file=file,
+        units=content["n"],
+        width=content["width"],
+        successors=tuple(tuple(after) for after in content["successors"]),
+        transitions=content["paper_table1"]["transitions"],
+        schedules=content["paper_table1"]["schedules"],
+        published=_counts(exact, "principal_filters"),
+        paper=_counts(exact, "all_endings"),
+    )
 
-INCEPTION_V3 = Table1Block(
-    successors=((10,), (2, 3), (10,), (10,), (5,), (6, 7), (10,), (10,), (9,), (10,), ()),
-    published={
-        (None, None): Counts(181, 4871, 3757392, 842),
-        (3, 8): Counts(181, 4616, 3727132, 775),
-        (3, 3): Counts(181, 4037, 3659458, 469),
-        (1, 3): Counts(181, 1770, 873949, 111),
-        (2, 8): Counts(181, 3571, 3404004, 510),
-    },
-    paper={
-        (None, None): Counts(181, 5040, 4410136, 1011),
-        (3, 8): Counts(181, 4631, 4226508, 790),
-        (3, 3): Counts(181, 4052, 4153624, 484),
-        (1, 3): Counts(181, 1770, 873949, 111),
-        (2, 8): Counts(181, 3571, 3404004, 510),
-    },
-)
 
-NASNET_SUCCESSORS = (
-    (2,), (2,), (8, 10, 13, 14, 17), (4, 6, 12, 15, 17), (5,), (17,), (7,), (17,), (9,), (17,),
-    (11,), (17,), (17,), (17,), (17,), (16,), (17,), (),
-)  # fmt: skip
-"""The paper's Table 1 gives 3.1e5 transitions and 7.2e12 schedules for it."""
+def _counts(exact: dict[str, Any], convention: str) -> dict[tuple[Bound, Bound], Counts]:
+    found: dict[tuple[Bound, Bound], Counts] = {}
+    for key, value in exact.items():
+        match = re.fullmatch(r"(\w+) r=(\w+) s=(\w+)", key)
+        assert match is not None, key
+        if match[1] == convention:
+            r, s = (None if bound == "None" else int(bound) for bound in match.groups()[1:])
+            found[r, s] = Counts(
+                states=value["states"],
+                transitions=value["transitions"],
+                schedules=value["schedules"],
+                stages=value["distinct_stages"],
+            )
+    return found
+
+
+INCEPTION_V3, SQUEEZENET, NASNET_LARGE, RANDWIRE_LARGE = BLOCKS = tuple(
+    _load(name) for name in ("inception_v3", "squeezenet", "nasnet_large", "randwire_large")
+)

@@ -7,14 +7,15 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ios_table1 import INCEPTION_V3, NASNET_SUCCESSORS, SQUEEZENET, Counts, Table1Block
+from ios_table1 import INCEPTION_V3, SQUEEZENET, Table1Block
 from support.graphs import Dag, dags, successors_of
 
+from workers.graph.bitsets import bits
+from workers.schedulers.counts import Counts
 from workers.schedulers.endings import (
     Pruning,
     SearchSpace,
     SpaceTooLargeError,
-    bits,
     components,
     search_space,
 )
@@ -32,10 +33,12 @@ def test_exact_counts_of_table_1(block: Table1Block) -> None:
         assert counts(search_space(block.successors, Pruning(r, s))) == expected
 
 
-def test_nasnet_agrees_with_table_1() -> None:
-    space = search_space(NASNET_SUCCESSORS, Pruning(), "published")
-    assert f"{space.transitions:.1e}" == "3.1e+05"
-    assert f"{space.schedules:.1e}" == "7.2e+12"
+def test_wider_than_a_machine_word() -> None:
+    """Two rows of 40 Units that meet: what is side by side are the rows, at every depth."""
+    rows = ((2,), (3,), *((unit + 2,) for unit in range(2, 78)), (80,), (80,), ())
+    space = search_space(rows, Pruning(1, 2))
+    assert space.states == 41 * 41 + 1
+    assert space.transitions == 40 * 40 * 3 + 2 * 40 + 1
 
 
 def endings_by_definition(state: int, successors: Dag) -> list[int]:
@@ -104,6 +107,32 @@ def test_endings_are_those_of_the_definition(dag: Dag, r: int | None, s: int | N
 
 
 @settings(deadline=None)
+@given(
+    dags(max_units=6),
+    st.sampled_from([None, 1, 2, 3]),
+    st.sampled_from([None, 1, 2, 3]),
+)
+def test_published_endings_have_groups_with_one_source(
+    dag: Dag, r: int | None, s: int | None
+) -> None:
+    successors = successors_of(dag)
+    bounded = search_space(successors, Pruning(r, s))
+    published = search_space(successors, Pruning(r, s), "published")
+    for state, endings in published.endings.items():
+        expected = [
+            ending
+            for ending in bounded.endings[state]
+            for groups in [components_by_definition(ending, successors)]
+            if all(
+                sum(not any(group >> before & 1 for before in dag[unit]) for unit in bits(group))
+                == 1
+                for group in groups
+            )
+        ]
+        assert sorted(endings) == sorted(expected)
+
+
+@settings(deadline=None)
 @given(dags(max_units=7))
 def test_states_are_the_sets_closed_under_predecessors(dag: Dag) -> None:
     closed = {
@@ -116,8 +145,9 @@ def test_states_are_the_sets_closed_under_predecessors(dag: Dag) -> None:
 
 def test_the_limit_on_transitions_is_exact() -> None:
     assert search_space(SQUEEZENET.successors, Pruning(), max_transitions=60).transitions == 60
-    with pytest.raises(SpaceTooLargeError):
+    with pytest.raises(SpaceTooLargeError) as raised:
         search_space(SQUEEZENET.successors, Pruning(), max_transitions=59)
+    assert raised.value.more_than == 59
 
 
 def test_a_huge_space_is_given_up_quickly() -> None:

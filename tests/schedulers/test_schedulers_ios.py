@@ -12,10 +12,11 @@ from ios_table1 import INCEPTION_V3
 from support.graphs import DIAMOND, Dag, dag_of, dags, graph_of, successors_of, wide
 from support.oracles import FakeClockOracle, longest_group, random_latency
 
+from workers.graph.bitsets import bits
 from workers.graph.blocks import blocks
 from workers.graph.graph import Graph
 from workers.schedulers.base import SearchProgress
-from workers.schedulers.endings import bits, components
+from workers.schedulers.endings import components
 from workers.schedulers.greedy import GreedyScheduler
 from workers.schedulers.ios import IosScheduler
 from workers.schedules.schedule import Stage

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from support.graphs import Dag, successors_of
 
+from workers.graph.bitsets import bits
 from workers.graph.graph import Graph
-from workers.schedulers.endings import bits, components
+from workers.schedulers.endings import components
 from workers.schedules.schedule import Stage, StageSchedule
 
 

@@ -4,28 +4,34 @@ A set of Units is a bit mask: bit ``i`` stands for the ``i``-th Unit of a part o
 topological order. A state ``S`` is what remains to be scheduled; an ending ``S'`` of ``S`` is a
 non-empty subset with no edge from ``S'`` to ``S - S'``, and a transition is a pair ``(S, S')``.
 
-The groups of an ending are its connected components. Two disjoint endings share no edge, so the
-endings of a state are exactly the unions of pairwise disjoint *connected* endings, each ending
-once. Enumerating connected endings first makes both bounds of the pruning P(r, s) cuts of the
-enumeration: r bounds a connected ending, s the number of them in a union.
+The groups of an ending are its connected components. The pruning P(r, s) admits the endings of at
+most s groups of at most r Units each.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
+
+from workers.graph.bitsets import ancestors, bits, descendants, predecessors
+from workers.graph.width import width
 
 Convention = Literal["paper", "published"]
-"""``paper``: every ending by the definition above. ``published``: only unions of principal
-filters (one Unit with all its successors in ``S``), which is what the authors' code enumerates
-and what the counts of the paper's Table 1 are; it misses groups with two sources."""
+"""``paper``: every ending by the definition above. ``published``: only endings whose groups have
+one source each (a group is then one Unit with all that is reachable from it in ``S``), which is
+what the authors' code enumerates and what the counts of the paper's Table 1 are."""
 
 
 class SpaceTooLargeError(Exception):
-    """The search space has more transitions than the caller allows."""
+    """The search space has more than ``more_than`` transitions, or more endings to look at than
+    the caller allows."""
+
+    def __init__(self, more_than: int) -> None:
+        super().__init__(f"more than {more_than} transitions")
+        self.more_than = more_than
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +83,6 @@ class SearchSpace:
         return paths[self.everything]
 
 
-def bits(mask: int) -> Iterator[int]:
-    """Positions of the set bits, ascending."""
-    while mask:
-        lowest = mask & -mask
-        yield lowest.bit_length() - 1
-        mask ^= lowest
-
-
-def descendants(successors: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """For each Unit the mask of itself and of all that is reachable from it."""
-    masks = [0] * len(successors)
-    for unit in reversed(range(len(successors))):
-        masks[unit] = 1 << unit
-        for successor in successors[unit]:
-            masks[unit] |= masks[successor]
-    return tuple(masks)
-
-
 def components(stage: int, successors: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """The groups of a stage: its connected components, by their first Unit."""
     groups: list[int] = []
@@ -119,73 +107,164 @@ def search_space(
     convention: Convention = "paper",
     max_transitions: int | None = None,
 ) -> SearchSpace:
-    """Enumerate the states and transitions of a DAG given in topological order.
+    """The states and transitions of a DAG given in topological order.
 
-    Every state is a set closed under predecessors: removing single Units already reaches all of
-    them, so pruning removes transitions, never states. Raises SpaceTooLargeError as soon as there
-    are more than ``max_transitions``.
+    Raises SpaceTooLargeError as ``states`` does.
     """
-    below = descendants(successors)
-    unit_count = len(successors)
-    by_size: list[dict[int, tuple[int, ...]]] = [{} for _ in range(unit_count + 1)]
-    if unit_count:
-        by_size[unit_count][(1 << unit_count) - 1] = ()
-    left = math.inf if max_transitions is None else max_transitions
-    for size in range(unit_count, 0, -1):
-        for state in by_size[size]:
-            groups = _connected_endings(state, below, pruning, convention, left)
-            endings = _unions(groups, pruning, left)
-            left -= len(endings)
-            by_size[size][state] = tuple(endings)
-            for ending in endings:
-                by_size[size - ending.bit_count()].setdefault(state ^ ending, ())
+    by_size: list[dict[int, tuple[int, ...]]] = [{} for _ in range(len(successors) + 1)]
+    for state in states(successors, pruning, convention, max_transitions):
+        by_size[state.units.bit_count()][state.units] = tuple(state.endings)
     return SearchSpace(
-        units=unit_count,
-        endings={state: ending for states in by_size[1:] for state, ending in states.items()},
+        units=len(successors),
+        endings={units: endings for size in by_size for units, endings in size.items()},
     )
 
 
-def _connected_endings(
-    state: int, below: Sequence[int], pruning: Pruning, convention: Convention, most: float
-) -> list[int]:
-    """The connected endings of ``state`` within r, ascending; SpaceTooLargeError past ``most``.
+class State(NamedTuple):
+    """A non-empty state, those of its Units without a successor in it, and its endings."""
 
-    Both ends of an edge lie in one principal filter, so a connected ending is a union of filters
-    that overlap one another in a chain: it grows from a filter by joining overlapping ones.
+    units: int
+    sinks: int
+    endings: list[int]
+
+
+def states(
+    successors: Sequence[Sequence[int]],
+    pruning: Pruning,
+    convention: Convention = "paper",
+    max_transitions: int | None = None,
+) -> Iterator[State]:
+    """Every non-empty state of a DAG given in topological order, after all states it contains.
+
+    The states are the sets closed under predecessors, pruned or not: removing single Units reaches
+    all of them. With ``v`` the last Unit of a state ``S``, ``T = S - v`` is a state too, and the
+    endings of ``S`` are
+
+    - those of ``T`` that hold no ancestor of ``v``, and
+    - those of ``T``, and the empty set, with ``v`` added.
+
+    Bounds and convention cut the second kind as soon as no ending that grows from it can be
+    admitted. Memory is that of the endings of one state and of the states it was derived from.
+
+    Raises SpaceTooLargeError as soon as more than ``max_transitions`` endings were looked at. That
+    is as soon as there are as many transitions, but for ``paper`` with r above 2 and s below the
+    width of the DAG: a Unit may connect groups, so that endings with too many are looked at too.
     """
-    limit = pruning.max_units if pruning.max_units is not None else len(below)
-    filters = [
-        ending for unit in bits(state) if (ending := below[unit] & state).bit_count() <= limit
-    ]
-    if convention == "published":
-        return sorted(filters)
-    found = set(filters)
-    frontier = filters.copy()
-    while frontier:
-        if len(found) > most:
-            raise SpaceTooLargeError
-        group = frontier.pop()
-        for ending in filters:
-            joined = group | ending
-            if group & ending and joined not in found and joined.bit_count() <= limit:
-                found.add(joined)
-                frontier.append(joined)
-    return sorted(found)
+    admitted = _Admitted(successors, pruning, convention)
+    before, above = predecessors(successors), ancestors(successors)
+    most = math.inf if max_transitions is None else max_transitions
+    looked_at = found = 0
+    sources = sum(1 << unit for unit, mask in enumerate(before) if not mask)
+    pending = [(unit, 0, 0, sources, [0]) for unit in bits(sources)]
+    while pending:
+        unit, rest, sinks, ready, smaller = pending.pop()
+        added = 1 << unit
+        units, sinks = rest | added, sinks & ~before[unit] | added
+        endings = [ending for ending in smaller if not ending & above[unit]]
+        endings += admitted.extended(smaller, unit)
+        looked_at += len(endings) - 1
+        state = State(units, sinks, admitted.transitions(endings[1:]))
+        found += len(state.endings)
+        if looked_at > most:
+            raise SpaceTooLargeError(int(min(most, found - 1)))
+        yield state
+        ready &= -added << 1
+        for after in successors[unit]:
+            if not before[after] & ~units:
+                ready |= 1 << after
+        pending.extend((after, units, sinks, ready, endings) for after in bits(ready))
 
 
-def _unions(groups: list[int], pruning: Pruning, most: float) -> list[int]:
-    """Every union of one to s pairwise disjoint groups; SpaceTooLargeError past ``most``."""
-    limit = pruning.max_groups if pruning.max_groups is not None else len(groups)
-    unions: list[int] = []
-    frontier = [(0, groups, limit)]
-    while frontier:
-        if len(unions) + len(frontier[-1][1]) > most:
-            raise SpaceTooLargeError
-        union, candidates, left = frontier.pop()
-        for position, group in enumerate(candidates):
-            unions.append(union | group)
-            if left > 1:
-                disjoint = [other for other in candidates[position + 1 :] if not other & group]
-                if disjoint:
-                    frontier.append((union | group, disjoint, left - 1))
-    return unions
+class _Admitted:
+    """Which endings of a state are transitions, decided while they grow Unit by Unit.
+
+    Whether an ending is admitted depends on its Units alone, not on the state that it ends. As
+    Units without a successor in it are added, its groups only grow, join and multiply. Neither a
+    group above r nor, as published, one with a second source (a Unit without a predecessor in the
+    ending) ever recovers. The number of groups may fall again, that of the sources may not; every
+    group has one source as published, and otherwise at most r - 1, or one if r is 1. This bounds
+    the sources of whatever may still come down to s groups.
+    """
+
+    def __init__(
+        self, successors: Sequence[Sequence[int]], pruning: Pruning, convention: Convention
+    ) -> None:
+        count = len(successors)
+        self._before = predecessors(successors)
+        self._below = tuple(mask | 1 << u for u, mask in enumerate(descendants(successors)))
+        self._max_units = count if pruning.max_units is None else pruning.max_units
+        self._single_source = convention == "published"
+        self._max_groups = self._max_sources = count
+        if pruning.max_groups is not None and pruning.max_groups < width(successors):
+            sources_per_group = 1 if self._single_source else max(1, self._max_units - 1)
+            self._max_groups = pruning.max_groups
+            self._max_sources = pruning.max_groups * sources_per_group
+        self._counts_sources = self._max_sources < count
+        self._all_may_grow = not (
+            self._counts_sources or self._single_source or self._max_units < count
+        )
+        self._may_grow = _Memo(self._is_within_bounds)
+        self._has_few_groups = _Memo(lambda e: len(self._groups(e)) <= self._max_groups)
+
+    def extended(self, endings: list[int], unit: int) -> list[int]:
+        """``endings`` with ``unit`` added, without those of which none can become admitted."""
+        added = 1 << unit
+        if self._all_may_grow:
+            return [ending | added for ending in endings]
+        may_grow = self._may_grow
+        # A Unit that touches no other is a group of its own: only its being a source can matter.
+        watched = -1 if self._counts_sources else self._before[unit]
+        return [
+            larger
+            for ending in endings
+            if not (larger := ending | added) & watched or may_grow[larger]
+        ]
+
+    def transitions(self, endings: list[int]) -> list[int]:
+        """Those of ``endings`` that have at most s groups."""
+        if self._max_groups == self._max_sources:
+            return endings
+        has_few_groups = self._has_few_groups
+        return [ending for ending in endings if has_few_groups[ending]]
+
+    def _is_within_bounds(self, ending: int) -> bool:
+        groups = self._groups(ending)
+        return (
+            sum(sources for _, sources in groups) <= self._max_sources
+            and all(group.bit_count() <= self._max_units for group, _ in groups)
+            and not (self._single_source and any(sources > 1 for _, sources in groups))
+        )
+
+    def _groups(self, ending: int) -> list[tuple[int, int]]:
+        """The groups of an ending, each with the number of its sources.
+
+        What is reachable from a Unit without leaving the ending is what is reachable at all. The
+        first Unit that no earlier source reaches is a source.
+        """
+        groups: list[tuple[int, int]] = []
+        left = ending
+        while left:
+            group = self._below[(left & -left).bit_length() - 1] & ending
+            left &= ~group
+            sources = 1
+            apart = []
+            for other in groups:
+                if other[0] & group:
+                    group |= other[0]
+                    sources += other[1]
+                else:
+                    apart.append(other)
+            groups = [*apart, (group, sources)]
+        return groups
+
+
+class _Memo(dict[int, bool]):
+    """A function of an ending, called once for each."""
+
+    def __init__(self, function: Callable[[int], bool]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, ending: int) -> bool:
+        value = self[ending] = self._function(ending)
+        return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from workers.graph.bitsets import bits
 from workers.graph.blocks import blocks
 from workers.graph.graph import Graph
 from workers.graph.signature import signature
@@ -13,7 +14,6 @@ from workers.schedulers.endings import (
     Pruning,
     SearchSpace,
     SpaceTooLargeError,
-    bits,
     components,
     search_space,
 )
