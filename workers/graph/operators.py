@@ -51,6 +51,7 @@ _BY_KIND: dict[str, tuple[str, ...]] = {
         "cumsum.default", "cumprod.default", "any.default", "any.dim", "any.dims", "all.default",
         "all.dim", "logsumexp.default", "topk.default", "sort.default", "max.default",
         "min.default", "prod.default", "argsort.default", "sort.stable", "_linalg_det.default",
+        "nll_loss_forward.default", "nll_loss2d_forward.default",
     ),
     "elementwise": (
         "add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "rsub.Scalar", "mul.Tensor",
