@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from workers.graph.importers.opened import Sizes
 from workers.graph.importers.source import ImportFailure
 from workers.graph.interpreter import run_graph
 
+_REFUSED = Path(__file__).parents[1] / "reference" / "onnx_refused.json"
 _MUST_BE_KNOWN = re.compile(r"\((?P<name>[^()]*)\) must be known")
 
 
@@ -144,3 +146,19 @@ def tensor(value: Any) -> Tensor:
 def widened(value: Tensor) -> Tensor:
     """Unsigned types as int64, which torch can compare."""
     return value.to(torch.int64) if str(value.dtype).startswith("torch.uint") else value
+
+
+def outcome(test: NodeTest) -> str | None:
+    """None if the test passes, else what went wrong."""
+    try:
+        check(test)
+    except (ImportFailure, AssertionError, RuntimeError, ValueError, TypeError) as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return None
+
+
+@cache
+def refusals() -> Mapping[str, str]:
+    """The tests that are known not to pass, by name, and why."""
+    listed: dict[str, list[str]] = json.loads(_REFUSED.read_text())
+    return {name: reason for reason, names in listed.items() for name in names}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from onnx import ModelProto, defs
 
+from workers.graph.importers.archive import ArchiveError, ArchiveTooLargeError, check_archive
 from workers.graph.importers.onnx.tensors import mapped
 from workers.graph.importers.onnx.wire import WireError, slim
 from workers.graph.importers.source import ImportFailure
@@ -74,3 +75,32 @@ def operator_versions(model: ModelProto) -> dict[str, int]:
             "supported: convert it with onnx.version_converter.convert_version",
         )
     return versions
+
+
+def unpacked_bundle(path: Path, memory_bytes: int) -> Path:
+    """Unpack a ``.zip`` of one ``.onnx`` file and its data files into a new folder; the path of the
+    ``.onnx`` file there.
+
+    Raises ImportFailure if the archive must not be opened, or has not exactly one ``.onnx`` file.
+    """
+    try:
+        names = check_archive(path, memory_bytes)
+    except ArchiveError as error:
+        kind = "too_large" if isinstance(error, ArchiveTooLargeError) else "malformed"
+        raise ImportFailure(kind, f"not a usable bundle: {error}; pack it again") from error
+    models = [name for name in names if name.lower().endswith(".onnx")]
+    if len(models) != 1:
+        found = ", ".join(models[:5]) or "none"
+        raise ImportFailure(
+            "malformed",
+            f"a bundle has exactly one .onnx file beside its data files; this one has {found}",
+        )
+    folder = Path(tempfile.mkdtemp(prefix="bundle-"))
+    try:
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(folder)
+    except (zipfile.BadZipFile, OSError, EOFError, zlib.error) as error:
+        raise ImportFailure(
+            "malformed", f"the bundle cannot be unpacked: {error}; pack it again"
+        ) from error
+    return folder / models[0]
