@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workers.graph.graph import Graph
@@ -43,3 +44,12 @@ def blocks(graph: Graph) -> tuple[Block, ...]:
             found.append(Block(tuple(range(start, position + 1))))
             start = position + 1
     return tuple(found)
+
+
+def induced_successors(graph: Graph, positions: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """The dependencies among the Units at ``positions``, numbered from 0 in that order."""
+    number = {position: index for index, position in enumerate(positions)}
+    return tuple(
+        tuple(number[after] for after in graph.successors[position] if after in number)
+        for position in positions
+    )

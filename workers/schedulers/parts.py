@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workers.graph.bitsets import bits
-from workers.graph.blocks import blocks
+from workers.graph.blocks import blocks, induced_successors
 from workers.graph.graph import Graph
 from workers.graph.signature import signature
 from workers.schedulers.endings import (
@@ -98,11 +98,7 @@ def _searchable(
     max_transitions: int,
 ) -> list[tuple[tuple[tuple[int, ...], ...], SearchSpace]]:
     """The induced DAG and the search space of ``positions``, or of each of its pieces."""
-    local = {position: bit for bit, position in enumerate(positions)}
-    successors = tuple(
-        tuple(local[after] for after in graph.successors[position] if after in local)
-        for position in positions
-    )
+    successors = induced_successors(graph, positions)
     limit = max_transitions if len(positions) > 1 else None
     try:
         return [(successors, search_space(successors, pruning, convention, limit))]
