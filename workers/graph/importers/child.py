@@ -101,7 +101,7 @@ def _open_zoo(name: str, sizes: Sizes) -> OpenedModel:
     from workers import zoo  # noqa: PLC0415  # shut in first
     from workers.graph.importers.pt2 import ExportedModel  # noqa: PLC0415
 
-    if name not in zoo.names():
+    if not zoo.known(name):
         known = ", ".join(zoo.names())
         raise ImportFailure("malformed", f"the zoo has no model {name!r}; it has {known}")
     return ExportedModel(zoo.program(name, sizes.batch_size), sizes)
