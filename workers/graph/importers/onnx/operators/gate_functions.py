@@ -23,19 +23,24 @@ _PARAMETERS: Mapping[str, tuple[float | None, float | None]] = MappingProxyType(
 
 def gate_functions(n: Node, defaults: Sequence[str]) -> Iterator[GateFunction]:
     """The functions that the node names, each with the next of the node's alphas and betas if it
-    has such a parameter, and its argument cut to ±``clip``."""
+    has such a parameter, and its argument cut to ±``clip``.
+
+    Of every three, which are an LSTM's, the last is not of a gate but of the cell: ONNX Runtime
+    does not cut that one's argument, so neither does this.
+    """
     names = [str(name).lower() for name in n.get("activations", list(defaults))]
     if len(names) != len(defaults):
         raise n.refuse(f"{len(names)} activations; there must be {len(defaults)}")
     alphas, betas = iter(n.get("activation_alpha", [])), iter(n.get("activation_beta", []))
     clip = n.number("clip") if n.has("clip") else None
-    for name in names:
+    for place, name in enumerate(names):
         if name not in _PARAMETERS:
             raise n.refuse(f"the activation {name!r}; known are {', '.join(_PARAMETERS)}")
+        is_cell = n.op_type == "LSTM" and place % 3 == 2
         alpha, beta = _PARAMETERS[name]
         alpha = None if alpha is None else float(next(alphas, alpha))
         beta = None if beta is None else float(next(betas, beta))
-        yield _function(n, name, alpha or 0.0, beta or 0.0, clip)
+        yield _function(n, name, alpha or 0.0, beta or 0.0, None if is_cell else clip)
 
 
 def _function(n: Node, name: str, alpha: float, beta: float, clip: float | None) -> GateFunction:
