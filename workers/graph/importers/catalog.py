@@ -16,5 +16,5 @@ FORMATS: Mapping[str, str] = MappingProxyType(
 """The module that opens each format, by the format's usual file ending.
 
 Every module has a function ``open_model`` (``opened.Opener``); only the sandbox imports them.
-``pt2`` is the archive that ``torch.export.save`` writes, ``torchscript`` that of ``torch.jit.save``.
+``pt2`` is the archive that ``torch.export.save`` writes, ``torchscript`` is ``torch.jit.save``'s.
 """

@@ -8,7 +8,7 @@ refuses a model that mixes the samples of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -130,6 +130,25 @@ def in_batches_of_its_own(
         samples = fixed.size * len(parts)
         outputs.append(whole.narrow(axis, 0, whole.shape[axis] // samples * batch_size))
     return outputs
+
+
+def run_in_order(
+    original: Original,
+    cases: Iterable[Mapping[str, Tensor]],
+    fixed: FixedBatch | None,
+    batch_size: int,
+    axes: Sequence[int],
+) -> list[dict[str, Tensor]]:
+    """The outputs of each case as ``output_0`` …; in batches of its own, if its batch is fixed."""
+    results = []
+    for inputs in cases:
+        outputs = (
+            in_batches_of_its_own(original, inputs, fixed, batch_size, axes)
+            if fixed
+            else original(inputs)
+        )
+        results.append({f"output_{index}": tensor for index, tensor in enumerate(outputs)})
+    return results
 
 
 def check_batch(

@@ -56,6 +56,21 @@ def program_graph(
     return _Recorder(program, inputs, adapt).graph(name)
 
 
+def functional(program: ExportedProgram) -> ExportedProgram:
+    """The program without in-place operators, and with those that Plait does not know decomposed
+    into those that it does, where torch has a decomposition."""
+    known = KINDS.keys() | REWRITTEN
+    decompositions: Mapping[Any, Any] = dict(torch.export.default_decompositions())
+    table = {op: decompose for op, decompose in decompositions.items() if str(op) not in known}
+    try:
+        result: ExportedProgram = program.run_decompositions(table)
+    except Exception as error:
+        raise ImportFailure(
+            "malformed", f"torch cannot decompose the program: {type(error).__name__}: {error}"
+        ) from error
+    return result
+
+
 class _Recorder:
     def __init__(self, program: ExportedProgram, inputs: ProgramInputs, adapt: Adapt) -> None:
         self._program, self._inputs, self._adapt = program, inputs, adapt

@@ -45,26 +45,22 @@ def program_inputs(
 ) -> ProgramInputs:
     """The program's inputs at ``sizes``, by the rule of ``input_sizes``; ``declared`` is what the
     file says of them itself. Raises ImportFailure naming the input that does not fit."""
-    examples: dict[str, Tensor] = {}
-    constants: dict[str, Any] = {}
-    order: list[str] = []
-    for name, given, example in _user_inputs(program):
-        order.append(name)
-        if isinstance(given, ConstantArgument):
-            constants[name] = given.value
-        elif isinstance(given, TensorArgument) and isinstance(example, Tensor):
-            examples[name] = example
-        else:
-            raise ImportFailure(
-                "unsupported_input",
-                f"input {name!r} is no tensor but a number that may vary; export the model with "
-                "that number fixed",
-            )
+    examples, constants, order = _examples(program)
     dtypes = {name: dtype_name(e.dtype, f"input {name!r}") for name, e in examples.items()}
     _check_dtypes(dtypes, declared or {})
     found = input_sizes(_exported_shapes(program, examples), sizes, declared or {})
     tensors = {name: TensorSpec(shape, dtypes[name]) for name, shape in found.shapes.items()}
-    return ProgramInputs(tensors, constants, tuple(order), found.fixed)
+    return ProgramInputs(tensors, constants, order, found.fixed)
+
+
+def exported_inputs(program: ExportedProgram) -> ProgramInputs:
+    """The program's inputs at the very sizes that it was exported with. Raises ImportFailure."""
+    examples, constants, order = _examples(program)
+    tensors = {
+        name: TensorSpec(tuple(map(_hint, e.shape)), dtype_name(e.dtype, f"input {name!r}"))
+        for name, e in examples.items()
+    }
+    return ProgramInputs(tensors, constants, order)
 
 
 def dtype_name(dtype: torch.dtype, what: str) -> str:
@@ -85,6 +81,28 @@ def _user_inputs(program: ExportedProgram) -> Iterator[tuple[str, Any, Any]]:
             yield spec.arg.name, spec.arg, node.meta.get("val")
 
 
+def _examples(
+    program: ExportedProgram,
+) -> tuple[dict[str, Tensor], dict[str, Any], tuple[str, ...]]:
+    """The fake tensors that stand for the tensor inputs, the other inputs, and all names."""
+    examples: dict[str, Tensor] = {}
+    constants: dict[str, Any] = {}
+    order: list[str] = []
+    for name, given, example in _user_inputs(program):
+        order.append(name)
+        if isinstance(given, ConstantArgument):
+            constants[name] = given.value
+        elif isinstance(given, TensorArgument) and isinstance(example, Tensor):
+            examples[name] = example
+        else:
+            raise ImportFailure(
+                "unsupported_input",
+                f"input {name!r} is no tensor but a number that may vary; export the model with "
+                "that number fixed",
+            )
+    return examples, constants, tuple(order)
+
+
 def _exported_shapes(program: ExportedProgram, examples: Mapping[str, Tensor]) -> ExportedShapes:
     shapes: dict[str, Shape] = {}
     hints: dict[tuple[str, int], int] = {}
@@ -93,8 +111,12 @@ def _exported_shapes(program: ExportedProgram, examples: Mapping[str, Tensor]) -
             size if isinstance(size, int) else size.node.expr for size in example.shape
         )
         for axis, size in enumerate(example.shape):
-            hints[name, axis] = size if isinstance(size, int) else int(size.node.hint)
+            hints[name, axis] = _hint(size)
     return ExportedShapes(shapes, hints, program.range_constraints)
+
+
+def _hint(size: Any) -> int:
+    return size if isinstance(size, int) else int(size.node.hint)
 
 
 def _check_dtypes(dtypes: Mapping[str, str], declared: Mapping[str, DeclaredInput]) -> None:

@@ -17,20 +17,18 @@ from torch.export import ExportedProgram
 
 from workers.graph.graph import Graph
 from workers.graph.importers.archive import ArchiveError, ArchiveTooLargeError, check_archive
-from workers.graph.importers.canonical import REWRITTEN
 from workers.graph.importers.declared import ENTRY, DeclaredInput, declared_inputs
 from workers.graph.importers.fixed_batch import (
     Original,
     check_batch,
-    in_batches_of_its_own,
     refusal,
+    run_in_order,
     unbaked,
 )
 from workers.graph.importers.opened import Sizes
-from workers.graph.importers.program_graph import program_graph
+from workers.graph.importers.program_graph import functional, program_graph
 from workers.graph.importers.program_inputs import ProgramInputs, program_inputs
 from workers.graph.importers.source import ImportFailure
-from workers.graph.operators import KINDS
 from workers.graph.random_inputs import random_tensors
 
 
@@ -54,16 +52,8 @@ class ExportedModel:
         axes: list[int] = []
         if inputs.fixed:
             axes = self._batch_axes(*self._specialised())
-        results = []
-        for seed in seeds:
-            tensors = random_tensors(inputs.tensors, seed)
-            outputs = (
-                in_batches_of_its_own(original, tensors, inputs.fixed, self.sizes.batch_size, axes)
-                if inputs.fixed
-                else original(tensors)
-            )
-            results.append({f"output_{index}": tensor for index, tensor in enumerate(outputs)})
-        return results
+        tensors = (random_tensors(inputs.tensors, seed) for seed in seeds)
+        return run_in_order(original, tensors, inputs.fixed, self.sizes.batch_size, axes)
 
     def _inputs(self) -> ProgramInputs:
         return program_inputs(self.program, self.sizes, self.declared)
@@ -71,15 +61,15 @@ class ExportedModel:
     def _specialised(self) -> tuple[Graph, dict[str, Tensor]]:
         inputs, batch_size = self._inputs(), self.sizes.batch_size
         fixed = inputs.fixed
-        functional = _functional(self.program)
+        decomposed = functional(self.program)
         if fixed is None:
-            return program_graph(functional, inputs, self.name)
+            return program_graph(decomposed, inputs, self.name)
 
         def adapt(node: fx.Node, arguments: Sequence[Any]) -> Any:
             return unbaked(node, arguments, batch_size, fixed)
 
         try:
-            return program_graph(functional, inputs, self.name, adapt)
+            return program_graph(decomposed, inputs, self.name, adapt)
         except ImportFailure as failure:
             if failure.kind != "unsupported_batch":
                 raise
@@ -155,18 +145,3 @@ def run_original(
     """The original program's outputs on ``random_inputs`` of each seed, as ``output_0`` … in the
     order in which it returns them, which is the order of the Graph's outputs."""
     return ExportedModel(program, Sizes(batch_size)).run(list(seeds))
-
-
-def _functional(program: ExportedProgram) -> ExportedProgram:
-    """The program without in-place operators, and with those that Plait does not know decomposed
-    into those that it does, where torch has a decomposition."""
-    known = KINDS.keys() | REWRITTEN
-    decompositions: Mapping[Any, Any] = dict(torch.export.default_decompositions())
-    table = {op: decompose for op, decompose in decompositions.items() if str(op) not in known}
-    try:
-        functional: ExportedProgram = program.run_decompositions(table)
-    except Exception as error:
-        raise ImportFailure(
-            "malformed", f"torch cannot decompose the program: {type(error).__name__}: {error}"
-        ) from error
-    return functional
