@@ -61,8 +61,22 @@ def save_graph(graph: Graph, weights: Mapping[str, Tensor], directory: Path) -> 
 
     directory.mkdir(parents=True, exist_ok=True)
     (directory / GRAPH_FILE).write_text(json.dumps(graph_to_json(graph), separators=(",", ":")))
-    tensors = {name: weights[name].detach().contiguous().clone() for name in graph.weights}
-    save_file(tensors, directory / WEIGHTS_FILE)
+    save_file(_apart({n: weights[n] for n in graph.weights}), directory / WEIGHTS_FILE)
+
+
+def _apart(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous tensors each with memory of its own, copied only where they are not: a model's
+    weights may take most of the memory that there is."""
+    seen: set[int] = set()
+    tensors = {}
+    for name, weight in weights.items():
+        tensor = weight.detach().contiguous()
+        memory = tensor.untyped_storage()
+        if memory.data_ptr() in seen or memory.nbytes() != tensor.nbytes:
+            tensor = tensor.clone()
+        seen.add(tensor.untyped_storage().data_ptr())
+        tensors[name] = tensor
+    return tensors
 
 
 def load_graph(directory: Path) -> tuple[Graph, dict[str, Tensor]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
