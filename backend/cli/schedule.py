@@ -27,6 +27,7 @@ from backend.cli.jobs import (
     StageGroups,
     UnitGranularity,
 )
+from backend.cli.model_files import file_format
 from backend.cli.output import Json, console, fail, handles_errors, print_json
 from backend.cli.watching import WARNINGS, batch_verdict, progress_bar, results_table
 from backend.jobs.schemas import (
@@ -146,11 +147,10 @@ def schedule(
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
         raise fail("\n".join(lines), ExitCode.USAGE) from error
-    if not zoo and not Path(model).is_file():
-        raise fail(f"no such file: {model} (for a built-in model, write zoo:NAME)", ExitCode.USAGE)
+    model_format = None if zoo else file_format(Path(model))
     with progress_bar(console, disable=as_json) as bar:
         recorder = TerminalRecorder(bar, output)
-        problem = _run(spec, model, recorder)
+        problem = _run(spec, model, model_format, recorder)
     if problem is not None:
         raise fail(problem, ExitCode.JOB_FAILED)
     if as_json:
@@ -165,7 +165,9 @@ def schedule(
         console.print(f"wrote {path}", highlight=False)
 
 
-def _run(spec: JobSpec, model: str, recorder: TerminalRecorder) -> str | None:
+def _run(
+    spec: JobSpec, model: str, model_format: str | None, recorder: TerminalRecorder
+) -> str | None:
     """Run the job; why it failed, if it did."""
     from workers.devices import open_device  # noqa: PLC0415  # torch loads only for this command
     from workers.graph.importers.sandbox import SandboxLimits  # noqa: PLC0415
@@ -188,7 +190,7 @@ def _run(spec: JobSpec, model: str, recorder: TerminalRecorder) -> str | None:
             closing(open_device(spec.device)) as device,
         ):
             directory = Path(workdir)
-            name, source = _source(model, directory)
+            name, source = _source(model, model_format, directory)
             run_job(spec, name, source, Workplace(device, index, recorder, directory, limits))
     except Exception as error:
         problem = job_problem(error)
@@ -198,13 +200,13 @@ def _run(spec: JobSpec, model: str, recorder: TerminalRecorder) -> str | None:
     return None
 
 
-def _source(model: str, workdir: Path) -> tuple[str, ModelSource]:
+def _source(model: str, model_format: str | None, workdir: Path) -> tuple[str, ModelSource]:
     from workers.graph.importers.source import ModelFile, ZooModel  # noqa: PLC0415
 
-    if model.startswith("zoo:"):
+    if model_format is None:
         name = model.removeprefix("zoo:")
         return name, ZooModel(name)
     path = Path(model)
-    copy = workdir / f"model{path.suffix}"  # the sandbox sees this directory only
+    copy = workdir / f"model.{model_format}"  # the sandbox sees this directory only
     shutil.copyfile(path, copy)
-    return path.name, ModelFile(copy, path.suffix.removeprefix("."))
+    return path.name, ModelFile(copy, model_format)

@@ -17,7 +17,8 @@ from backend.edge import TransactionDep
 from backend.pagination import Limit, split
 from backend.problems import ForbiddenError, UnsupportedMediaTypeError, responses
 from backend.services import Services, ServicesDep
-from backend.uploads.formats import TRUSTED_FORMATS, check_bytes, format_of, sanitise
+from backend.uploads.contents import check_bytes
+from backend.uploads.formats import FORMATS, format_of, sanitise
 from backend.uploads.receiver import check_announced_size, receive, scratch_directory
 from backend.uploads.repository import UploadRepository
 from backend.uploads.schemas import UploadPage, UploadRead
@@ -57,7 +58,7 @@ async def create_upload(
     filename: Annotated[str, Query(min_length=1, max_length=255, examples=["model.pt2"])],
 ) -> UploadRead:
     """Store a model file: the body is the file's bytes. Formats that execute code when loaded,
-    such as .pt2, need the scope ``upload:trusted``."""
+    which are .pt2 and TorchScript, need the scope ``upload:trusted``."""
     if request.headers.get("content-type", "").startswith("multipart/"):
         raise UnsupportedMediaTypeError(
             "send the file's bytes as the body (application/octet-stream), not as a form"
@@ -109,9 +110,9 @@ async def _accepted_formats(services: Services) -> frozenset[str]:
 
 
 def _require_trust(principal: Principal, file_format: str) -> None:
-    if file_format in TRUSTED_FORMATS and Scope.UPLOAD_TRUSTED not in principal.scopes:
+    if FORMATS[file_format].trusted and Scope.UPLOAD_TRUSTED not in principal.scopes:
         raise ForbiddenError(
-            f"a .{file_format} file executes code when it is loaded, so uploading one needs the "
-            f"scope {Scope.UPLOAD_TRUSTED.value!r}; the {principal.authenticated_by} has "
+            f"{FORMATS[file_format].title} executes code when it is loaded, so uploading one needs "
+            f"the scope {Scope.UPLOAD_TRUSTED.value!r}; the {principal.authenticated_by} has "
             f"{', '.join(sorted(principal.scopes))}"
         )

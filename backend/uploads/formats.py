@@ -1,48 +1,52 @@
-"""Which file formats there are, told from a name and from the bytes."""
+"""Which file formats there are, told from a file's name."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from types import MappingProxyType
 
 from backend.problems import InvalidFieldsError
-from backend.uploads.archive import ArchiveError, check_archive
 
-# Loading these executes code that is in the file, so they need the scope upload:trusted.
-TRUSTED_FORMATS = frozenset({"pt2"})
-SUFFIXES = {".pt2": "pt2"}
 MAX_NAME = 120
-NOT_EXPORTED = (
-    "a zip archive, but not one that torch.export.save wrote (it has no archive_format); export "
-    "the model with torch.export.export and save that"
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """``endings`` are those of its files' names, the usual one first. Loading a ``trusted`` one
+    executes code that is in the file, so that uploading it needs the scope upload:trusted."""
+
+    title: str
+    endings: tuple[str, ...]
+    trusted: bool
+
+
+FORMATS: Mapping[str, FileFormat] = MappingProxyType(
+    {
+        "onnx": FileFormat("an ONNX model", (".onnx",), trusted=False),
+        "onnx.zip": FileFormat("an ONNX model with its external data", (".zip",), trusted=False),
+        "pt2": FileFormat("a torch.export archive", (".pt2",), trusted=True),
+        "torchscript": FileFormat("a TorchScript archive", (".pt", ".pth", ".ts"), trusted=True),
+    }
 )
+"""By the key that the importers know the format by."""
 
 
 def format_of(filename: str, accepted: Iterable[str]) -> str:
-    """The format that the name claims. Raises InvalidFieldsError if no device reads it."""
-    known = sorted(accepted)
+    """The format that the name claims. Raises InvalidFieldsError if it is not ``accepted``, which
+    are the formats that a device reads."""
+    known = {key: FORMATS[key] for key in sorted(accepted) if key in FORMATS}
     suffix = PurePosixPath(filename).suffix.lower()
-    claimed = SUFFIXES.get(suffix)
-    if claimed is None or claimed not in known:
-        names = ", ".join(s for s, f in SUFFIXES.items() if f in known)
-        hint = names or "none yet (has a worker been started?)"
-        raise InvalidFieldsError(
-            ("file", f"{filename!r} is of no format that a device reads; known: {hint}")
-        )
-    return claimed
-
-
-def check_bytes(path: Path, claimed: str) -> None:
-    """Whether the file is what its name claims, without executing anything of it. Raises
-    InvalidFieldsError."""
-    try:
-        names = check_archive(path)
-    except ArchiveError as error:
-        raise InvalidFieldsError(("file", f"not a usable .{claimed} archive: {error}")) from None
-    members = {PurePosixPath(name).parts[-1] for name in names}
-    if "archive_format" not in members and "serialized_exported_program.json" not in members:
-        raise InvalidFieldsError(("file", NOT_EXPORTED))
+    for key, file_format in known.items():
+        if suffix in file_format.endings:
+            return key
+    endings = ", ".join(ending for each in known.values() for ending in each.endings)
+    hint = endings or "none yet (has a worker been started?)"
+    raise InvalidFieldsError(
+        ("file", f"{filename!r} is of no format that a device reads; known endings: {hint}")
+    )
 
 
 def sanitise(filename: str) -> str:

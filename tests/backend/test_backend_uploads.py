@@ -11,7 +11,7 @@ import struct
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -27,10 +27,13 @@ from sqlalchemy.orm import Session, sessionmaker
 from support import archives, rows
 
 from backend.db.tables import Upload
+from backend.problems import InvalidFieldsError
 from backend.settings import Settings
 from backend.uploads.archive import MAX_ENTRIES, ArchiveError, check_archive
-from backend.uploads.formats import sanitise
+from backend.uploads.contents import check_bytes
+from backend.uploads.formats import FORMATS, format_of, sanitise
 from backend.uploads.receiver import SCRATCH_SECONDS, clear_scratch
+from workers.graph.importers import catalog
 
 UPLOADS = "/api/v1/uploads"
 NET = {"filename": "net.pt2"}
@@ -39,16 +42,14 @@ NET = {"filename": "net.pt2"}
 @pytest.fixture(autouse=True)
 def cpu(sessions: sessionmaker[Session]) -> None:
     with sessions() as session, session.begin():
-        session.add(rows.device())
+        formats = {"formats": sorted(FORMATS)}
+        session.add(rows.device(capabilities={**rows.CAPABILITIES, **formats}))
 
 
 def stored_files(settings: Settings) -> list[Path]:
     """Whatever an upload may have left, finished or not."""
-    return [
-        path
-        for path in settings.home.rglob("*")
-        if path.is_file() and path.suffix in {".pt2", ".part"}
-    ]
+    endings = {".part", *(PurePath(f"file.{key}").suffix for key in FORMATS)}
+    return [path for path in settings.home.rglob("*") if path.is_file() and path.suffix in endings]
 
 
 def nothing_is_stored(settings: Settings, sessions: sessionmaker[Session]) -> bool:
@@ -134,13 +135,17 @@ async def test_uploads_come_in_pages(client: httpx.AsyncClient) -> None:
 
 
 HOSTILE = {
-    "empty": (b"", "truncated"),
+    "empty": (b"", "empty"),
     "text": (b"not a zip at all", "truncated"),
     "truncated": (archives.archive()[:-30], "truncated"),
     "cut in the middle": (archives.archive()[:500], "truncated"),
     "no members": (archives.archive({}), "empty"),
     "another zip": (archives.archive({"word/document.xml": b"<w/>"}), "torch.export"),
-    "torchscript": (archives.archive({"net/data.pkl": b"", "net/code/x.py": b""}), "torch.export"),
+    "torchscript": (archives.archive(archives.SCRIPTED), "end in .pt"),
+    "weights": (archives.archive(archives.PICKLED), "torch.export.export"),
+    "a pickle": (b"\x80\x02}q\x00.", "torch.export.export"),
+    "onnx": (archives.ONNX, "end in .onnx"),
+    "a bundle": (archives.archive(archives.BUNDLE), "end in .zip"),
     "parent": (archives.archive({**archives.EXPORTED, "../x": b""}), "reaches out"),
     "inner parent": (archives.archive({**archives.EXPORTED, "a/../../x": b""}), "reaches out"),
     "backslashes": (archives.archive({**archives.EXPORTED, "a\\..\\x": b""}), "reaches out"),
@@ -166,6 +171,89 @@ async def test_what_is_no_exported_model_is_refused_and_leaves_nothing(
     assert error["field"] == "file"
     assert said in error["message"]
     assert nothing_is_stored(settings, sessions)
+
+
+FILES = {
+    "onnx": archives.ONNX,
+    "onnx.zip": archives.archive(archives.BUNDLE),
+    "pt2": archives.archive(),
+    "torchscript": archives.archive(archives.SCRIPTED),
+}
+
+
+@pytest.mark.parametrize("key", FORMATS)
+async def test_every_format_is_told_from_every_ending(
+    client: httpx.AsyncClient, settings: Settings, key: str
+) -> None:
+    identifiers = set()
+    for ending in FORMATS[key].endings:
+        answer = await client.post(
+            UPLOADS, params={"filename": f"Net{ending.upper()}"}, content=FILES[key]
+        )
+        assert answer.status_code in {200, 201}, answer.text
+        assert answer.json()["format"] == key
+        identifiers.add(answer.json()["id"])
+    assert len(identifiers) == 1
+    [path] = stored_files(settings)
+    assert path.read_bytes() == FILES[key]
+
+
+@pytest.mark.parametrize("key", FORMATS)
+async def test_only_formats_that_are_data_need_no_trust(
+    client: httpx.AsyncClient, token: rows.Any, key: str
+) -> None:
+    client.headers["Authorization"] = f"Bearer {token('upload')}"
+    params = {"filename": f"net{FORMATS[key].endings[0]}"}
+    answer = await client.post(UPLOADS, params=params, content=FILES[key])
+    assert answer.status_code == (403 if FORMATS[key].trusted else 201)
+    assert FORMATS[key].trusted == (key in {"pt2", "torchscript"})
+
+
+@pytest.mark.parametrize("claimed", FORMATS)
+@pytest.mark.parametrize("found", FORMATS)
+def test_a_file_under_the_name_of_another_format_says_what_it_is(
+    tmp_path: Path, claimed: str, found: str
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(FILES[found])
+    if claimed == found:
+        check_bytes(path, claimed)
+        return
+    with pytest.raises(InvalidFieldsError) as caught:
+        check_bytes(path, claimed)
+    [error] = caught.value.errors
+    assert error.field == "file"
+    # An .onnx that is a zip could be either kind of archive.
+    endings = {".zip", ".pt2"} if claimed == "onnx" else {FORMATS[found].endings[0]}
+    assert all(ending in error.message for ending in endings)
+
+
+@pytest.mark.parametrize("claimed", FORMATS)
+@pytest.mark.parametrize("content", [b"", b"\x08", b"a text", b"PK", bytes(100), b"ir_version: 8"])
+def test_what_is_of_no_format_is_refused_under_every_name(
+    tmp_path: Path, claimed: str, content: bytes
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(InvalidFieldsError):
+        check_bytes(path, claimed)
+
+
+def test_a_bundle_has_one_model(tmp_path: Path) -> None:
+    path = tmp_path / "net.zip"
+    path.write_bytes(archives.archive({**archives.BUNDLE, "net/other.ONNX": archives.ONNX}))
+    with pytest.raises(InvalidFieldsError, match="2 ONNX models"):
+        check_bytes(path, "onnx.zip")
+
+
+def test_a_format_that_no_device_reads_is_not_accepted() -> None:
+    assert format_of("net.zip", ["onnx.zip", "a format of a newer worker"]) == "onnx.zip"
+    with pytest.raises(InvalidFieldsError, match=r"known endings: \.pt, \.pth, \.ts$"):
+        format_of("net.onnx", ["torchscript"])
+
+
+def test_every_importer_s_format_can_be_uploaded() -> None:
+    assert set(catalog.FORMATS) <= set(FORMATS)
 
 
 @pytest.mark.parametrize("entries", [MAX_ENTRIES + 1, 70_000])
@@ -202,7 +290,8 @@ def test_no_damage_breaks_the_check(at: int, damage: bytes) -> None:
         ("net.exe", "file"),
         ("net", "file"),
         ("net.pt2.exe", "file"),
-        ("net.onnx", "file"),
+        ("net.onnx.pb", "file"),
+        (".onnx", "file"),
         ("", "filename"),
         ("...", "filename"),
         ("/", "filename"),

@@ -14,6 +14,27 @@ EXPORTED: Mapping[str, bytes] = {
     "model/archive_version": b"0",
 }
 
+SCRIPTED: Mapping[str, bytes] = {
+    "net/data.pkl": b"\x80\x02}.",
+    "net/code/__torch__.py": b"class Net(Module):\n",
+    "net/constants.pkl": b"\x80\x02).",
+    "net/version": b"3\n",
+}
+"""What torch.jit.save writes."""
+
+PICKLED: Mapping[str, bytes] = {
+    "net/data.pkl": b"\x80\x02}.",
+    "net/data/0": b"weights",
+    "net/version": b"3\n",
+}
+"""What torch.save writes."""
+
+ONNX = b"\x08\x0a\x12\x07pytorch"
+"""The beginning of a ModelProto: its IR version and its producer."""
+
+BUNDLE: Mapping[str, bytes] = {"net/model.onnx": ONNX, "net/model.onnx.data": b"weights"}
+"""An ONNX model and its external data."""
+
 
 def archive(members: Mapping[str, bytes] = EXPORTED, compress: bool = False) -> bytes:
     """A zip; by default one that looks like torch.export.save's."""
