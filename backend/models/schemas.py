@@ -65,8 +65,8 @@ class TensorFacts(BaseModel):
     dtype: str
 
 
-class CriticalPath(BaseModel):
-    """The path with the most FLOPs: its number of Units and their positions, in order."""
+class GraphPath(BaseModel):
+    """Units of which each reads what the one before it computes, by position."""
 
     length: int
     flops: int
@@ -74,7 +74,8 @@ class CriticalPath(BaseModel):
 
 
 class GraphTotals(BaseModel):
-    """``width`` is the size of the largest set of Units of which none waits for another."""
+    """``width`` is the size of the largest set of Units of which none waits for another;
+    ``critical_path`` has the most FLOPs of all paths, ``longest_path`` the most Units."""
 
     units: int
     operators: int
@@ -84,7 +85,8 @@ class GraphTotals(BaseModel):
     parameters: int
     weight_bytes: int
     width: int
-    critical_path: CriticalPath
+    critical_path: GraphPath
+    longest_path: GraphPath
 
 
 class UnitFacts(BaseModel):
@@ -134,6 +136,13 @@ class BlockCounts(BaseModel):
     published: BlockCount
 
 
+class PruningFacts(BaseModel):
+    """IOS's P(r, s) under which Blocks were counted; null is without a bound."""
+
+    r: int | None
+    s: int | None
+
+
 class BlockFacts(BaseModel):
     """Units ``first`` to ``first + n - 1``; ``equal_to`` is the first Block with its signature."""
 
@@ -156,6 +165,7 @@ class GraphFacts(BaseModel):
     sequence_length: int | None
     inputs: list[TensorFacts]
     outputs: list[TensorFacts]
+    pruning: PruningFacts
     totals: GraphTotals
     units: list[UnitFacts]
     blocks: list[BlockFacts]

@@ -84,6 +84,7 @@ class ModelService:
                 model=source,
                 device=wanted.device or await self._idlest(source),
                 batch_sizes=[wanted.batch_size],
+                sequence_length=wanted.sequence_length,
                 granularity=wanted.granularity,
                 purpose=Purpose.INSPECT,
             ),

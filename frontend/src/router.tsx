@@ -10,6 +10,7 @@ import { FailedPage } from "./components/FailedPage";
 import { NotFound } from "./components/NotFound";
 import { Shell } from "./components/shell/Shell";
 import { isJobState } from "./lib/jobStates";
+import { type GraphSearch, parseGraphSearch } from "./lib/graphChoice";
 import type { JobState } from "./api/types";
 
 const rootRoute = createRootRoute({
@@ -30,6 +31,21 @@ const modelsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/models",
   component: lazyRouteComponent(() => import("./pages/models/ModelsPage"), "ModelsPage"),
+});
+
+/** Which graph is shown and which Unit is chosen in it is in the address. */
+export interface ModelSearch extends GraphSearch {
+  unit?: string;
+}
+
+const modelRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/models/$model",
+  validateSearch: (search: Record<string, unknown>): ModelSearch => ({
+    ...parseGraphSearch(search),
+    ...(typeof search.unit === "string" ? { unit: search.unit } : {}),
+  }),
+  component: lazyRouteComponent(() => import("./pages/model/ModelPage"), "ModelPage"),
 });
 
 export interface JobsSearch {
@@ -87,6 +103,7 @@ const tokensRoute = createRoute({
 const routeTree = rootRoute.addChildren([
   homeRoute,
   modelsRoute,
+  modelRoute,
   jobsRoute,
   newJobRoute,
   jobRoute,

@@ -66,6 +66,7 @@ def facts(**settings: Any) -> dict[str, Any]:
         "batch_size": 1,
         "sequence_length": None,
         **settings,
+        "pruning": {"r": None, "s": None},
         "inputs": [TENSOR],
         "outputs": [TENSOR],
         "totals": {
@@ -78,6 +79,7 @@ def facts(**settings: Any) -> dict[str, Any]:
             "weight_bytes": 64,
             "width": 2,
             "critical_path": {"length": 1, "flops": 128, "units": [0]},
+            "longest_path": {"length": 1, "flops": 128, "units": [0]},
         },
         "units": [{**unit, "name": "a"}, {**unit, "name": "b"}],
         "blocks": [

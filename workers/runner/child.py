@@ -25,12 +25,13 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from backend.db.session import create_sync_sessions
 from backend.db.tables import Upload
-from backend.jobs.schemas import JobProblem, JobSpec
+from backend.jobs.schemas import JobProblem, JobSpec, Purpose
 from backend.settings import Settings, get_settings
 from backend.storage import Storage
 from workers.devices import open_device
 from workers.graph.importers.sandbox import SandboxLimits
 from workers.graph.importers.source import ModelFile, ModelSource, ZooModel
+from workers.runner.importing import run_inspection
 from workers.runner.pipeline import run_job
 from workers.runner.problems import job_problem
 from workers.runner.profile_store import DatabaseIndex
@@ -86,15 +87,16 @@ def _attempt(
         hidden=(settings.home,),
     )
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="plait-job-") as workdir,
-            closing(open_device(spec.device)) as device,
-        ):
+        with tempfile.TemporaryDirectory(prefix="plait-job-") as workdir:
             directory = Path(workdir)
             source = _source(claim, spec, sessions, storage, directory)
-            index = DatabaseIndex(sessions, claim.job_id)
-            place = Workplace(device, index, store, directory, limits)
-            run_job(spec, claim.model_name, source, place)
+            if spec.purpose is Purpose.INSPECT:
+                run_inspection(spec, source, store, directory, limits)
+                return None
+            with closing(open_device(spec.device)) as device:
+                index = DatabaseIndex(sessions, claim.job_id)
+                place = Workplace(device, index, store, directory, limits)
+                run_job(spec, claim.model_name, source, place)
     except (LeaseLostError, OperationalError):
         raise
     except Exception as error:

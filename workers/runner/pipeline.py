@@ -6,13 +6,11 @@ from __future__ import annotations
 import time
 
 from backend.jobs.schemas import JobSpec
-from workers.graph.blocks import blocks
-from workers.graph.importers import import_model
 from workers.graph.importers.source import ModelSource
-from workers.graph.passes import optimise
 from workers.graph.serialize import graph_hash
 from workers.measure.oracle import MeasuringOracle
 from workers.runner.delivery import deliver
+from workers.runner.importing import import_graph
 from workers.runner.reporting import Reporter, SearchReporter
 from workers.runner.workplace import BASELINE, Candidate, Prepared, Workplace
 from workers.schedulers import create
@@ -30,7 +28,7 @@ def run_job(spec: JobSpec, model_name: str, source: ModelSource, place: Workplac
     summaries = []
     for batch_size in spec.batch_sizes:
         reporter = Reporter(place.recorder, batch_size)
-        model = _prepare(spec, source, batch_size, place, reporter)
+        model = _prepare(spec, source, place, reporter)
         place.recorder.enter_tuning()
         candidates = _search(spec, model, place, reporter)
         place.recorder.enter_verifying()
@@ -38,24 +36,14 @@ def run_job(spec: JobSpec, model_name: str, source: ModelSource, place: Workplac
     place.recorder.succeed(summaries)
 
 
-def _prepare(
-    spec: JobSpec, source: ModelSource, batch_size: int, place: Workplace, reporter: Reporter
-) -> Prepared:
-    reporter.step("importing", 0, 1, f"importing at batch {batch_size} in a sandbox")
-    directory = place.workdir / f"import-{batch_size}"
-    imported = import_model(source, batch_size, directory, place.limits, spec.sequence_length)
-    graph, weights = optimise(imported.graph, imported.weights, spec.granularity)
-    reporter.log(f"the import was isolated by: {', '.join(imported.isolation)}")
-    reporter.log(
-        f"imported at batch {batch_size}: {len(imported.graph.operators)} operators became "
-        f"{len(graph.units)} units in {len(blocks(graph))} blocks, {graph.flops / 1e9:.2f} GFLOPs"
-    )
+def _prepare(spec: JobSpec, source: ModelSource, place: Workplace, reporter: Reporter) -> Prepared:
+    graph, weights = import_graph(spec, source, reporter, place.workdir, place.limits)
     facts = place.device.facts
     key = ScheduleKey(
         graph_hash=graph_hash(graph),
         device_fingerprint=facts.fingerprint,
         dtype=graph.values[graph.outputs[0]].dtype,
-        batch_size=batch_size,
+        batch_size=reporter.batch_size,
         versions=facts.versions,
     )
     return Prepared(graph, weights, key, spec.sequence_length)

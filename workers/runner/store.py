@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from redis import Redis, RedisError
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -123,7 +123,11 @@ class JobStore:
         self._append(EventType.SEARCH, event.model_dump())
 
     def graph(self, facts: Mapping[str, Any]) -> None:
-        """Store the facts in place of those that an earlier import of the same model left."""
+        """Store the facts in place of those that an earlier import of the same model left.
+
+        An inspection takes more time to count than a tuning job does, so what it found of the
+        very same graph stays.
+        """
         values = {
             "upload_id": self._claim.upload_id,
             "graph_hash": facts["graph_hash"],
@@ -135,7 +139,14 @@ class JobStore:
             session.execute(
                 insert(ModelGraph)
                 .values(model=job.spec["model"], **choice, **values)
-                .on_conflict_do_update(constraint="uq_model_graph_choice", set_=values)
+                .on_conflict_do_update(
+                    constraint="uq_model_graph_choice",
+                    set_=values,
+                    where=or_(
+                        literal(job.purpose == Purpose.INSPECT),
+                        ModelGraph.graph_hash != facts["graph_hash"],
+                    ),
+                )
             )
 
     def log(self, event: LogEvent) -> None:

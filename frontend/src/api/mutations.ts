@@ -2,7 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { client, dataOf } from "./client";
-import { keys } from "./queries";
+import { type GraphChoice, keys } from "./queries";
 import type { Job, JobCreate, TokenCreate } from "./types";
 
 export function useCreateJob() {
@@ -12,6 +12,23 @@ export function useCreateJob() {
     onSuccess: (job) => {
       cache.setQueryData(keys.job(job.id), job);
       void cache.invalidateQueries({ queryKey: keys.jobs });
+    },
+  });
+}
+
+export function useInspect(source: string) {
+  const cache = useQueryClient();
+  return useMutation({
+    mutationFn: (choice: GraphChoice) =>
+      dataOf(
+        client.POST("/api/v1/models/{model}/inspections", {
+          params: { path: { model: source } },
+          body: choice,
+        }),
+      ),
+    onSuccess: (job, choice) => {
+      cache.setQueryData(keys.job(job.id), job);
+      return cache.invalidateQueries({ queryKey: keys.inspections(source, choice) });
     },
   });
 }

@@ -3,9 +3,17 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/
 
 import { client, dataOf } from "./client";
 import { ApiProblem } from "./problem";
-import type { FigureKind, JobState, Session } from "./types";
+import type { FigureKind, GraphFacts, Granularity, JobState, Session } from "./types";
 
 const PAGE = 50;
+
+/** Which graph of a model: what it depends on beside the model. */
+export interface GraphChoice {
+  batch_size: number;
+  /** The model's own where it is not given. */
+  sequence_length?: number;
+  granularity: Granularity;
+}
 
 export const keys = {
   session: ["session"] as const,
@@ -15,6 +23,9 @@ export const keys = {
   tokens: ["tokens"] as const,
   jobs: ["jobs"] as const,
   job: (id: string) => ["job", id] as const,
+  model: (source: string) => ["model", source] as const,
+  inspections: (source: string, choice: GraphChoice) =>
+    ["model", source, "inspections", choice] as const,
   results: (id: string) => ["job", id, "results"] as const,
   artifacts: (id: string) => ["job", id, "artifacts"] as const,
   figure: (id: string, kind: FigureKind) => ["job", id, "figure", kind] as const,
@@ -130,6 +141,46 @@ export const figureQuery = (id: string, kind: FigureKind, choice: FigureChoice) 
         }),
       ),
     placeholderData: keepPreviousData,
+  });
+
+export const modelQuery = (source: string) =>
+  queryOptions({
+    queryKey: keys.model(source),
+    queryFn: ({ signal }) =>
+      dataOf(client.GET("/api/v1/models/{model}", { params: { path: { model: source } }, signal })),
+  });
+
+/** The facts of a graph, or null if it has not been inspected. */
+export const graphQuery = (source: string, choice: GraphChoice) =>
+  queryOptions({
+    queryKey: [...keys.model(source), "graph", choice],
+    queryFn: async ({ signal }): Promise<GraphFacts | null> => {
+      try {
+        return await dataOf(
+          client.GET("/api/v1/models/{model}/graph", {
+            params: { path: { model: source }, query: choice },
+            signal,
+          }),
+        );
+      } catch (error) {
+        if (error instanceof ApiProblem && error.status === 404) return null;
+        throw error;
+      }
+    },
+    staleTime: 60_000,
+  });
+
+/** The jobs that inspected just this graph, newest first. */
+export const inspectionsQuery = (source: string, choice: GraphChoice) =>
+  queryOptions({
+    queryKey: keys.inspections(source, choice),
+    queryFn: ({ signal }) =>
+      dataOf(
+        client.GET("/api/v1/models/{model}/inspections", {
+          params: { path: { model: source }, query: choice },
+          signal,
+        }),
+      ),
   });
 
 export const tokensQuery = queryOptions({

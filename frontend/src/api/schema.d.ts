@@ -76,7 +76,7 @@ export interface paths {
         };
         /**
          * List Jobs
-         * @description Jobs, newest first.
+         * @description Jobs, newest first; those that tune, unless asked for others.
          */
         get: operations["list_jobs"];
         put?: never;
@@ -315,6 +315,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Model
+         * @description One model, and which of its graphs are known.
+         */
+        get: operations["get_model"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{model}/graph": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Model Graph
+         * @description The facts of one graph: Units, Blocks and totals. 404 until it has been inspected.
+         */
+        get: operations["get_model_graph"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{model}/inspections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Inspections
+         * @description The latest jobs that inspect one graph, newest first.
+         */
+        get: operations["list_inspections"];
+        put?: never;
+        /**
+         * Create Inspection
+         * @description Queue a job that imports the model and stores the facts of its graph.
+         */
+        post: operations["create_inspection"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/models/zoo": {
         parameters: {
             query?: never;
@@ -494,6 +558,64 @@ export interface components {
             winner: string;
         };
         /**
+         * BlockCounted
+         * @description What IOS's dynamic programming would visit: states S, transitions (S, S′), all schedules
+         *     (a decimal string: it outgrows any number) and distinct stages.
+         */
+        BlockCounted: {
+            /** Schedules */
+            schedules: string;
+            /** Stages */
+            stages: number;
+            /** States */
+            states: number;
+            /** Transitions */
+            transitions: number;
+        };
+        /**
+         * BlockCounts
+         * @description Under the definition of IOS's paper, and as its published code counts.
+         */
+        BlockCounts: {
+            /** Paper */
+            paper: components["schemas"]["BlockCounted"] | components["schemas"]["BlockMoreThan"] | components["schemas"]["BlockTooWide"];
+            /** Published */
+            published: components["schemas"]["BlockCounted"] | components["schemas"]["BlockMoreThan"] | components["schemas"]["BlockTooWide"];
+        };
+        /**
+         * BlockFacts
+         * @description Units ``first`` to ``first + n - 1``; ``equal_to`` is the first Block with its signature.
+         */
+        BlockFacts: {
+            counts: components["schemas"]["BlockCounts"];
+            /** Equal To */
+            equal_to: number | null;
+            /** First */
+            first: number;
+            /** N */
+            n: number;
+            /** Signature */
+            signature: string;
+            /** Width */
+            width: number;
+        };
+        /**
+         * BlockMoreThan
+         * @description Counting was given up: there are more transitions than this.
+         */
+        BlockMoreThan: {
+            /** More Than */
+            more_than: number;
+        };
+        /**
+         * BlockTooWide
+         * @description Counting was not tried, and why.
+         */
+        BlockTooWide: {
+            /** Too Wide */
+            too_wide: string;
+        };
+        /**
          * Capabilities
          * @description What can be asked of a device.
          */
@@ -609,6 +731,100 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /**
+         * GraphEntry
+         * @description A graph whose facts are stored.
+         */
+        GraphEntry: {
+            /**
+             * Batch Size
+             * @default 1
+             */
+            batch_size: number;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Granularity
+             * @default fused
+             * @enum {string}
+             */
+            granularity: "operator" | "fused" | "block";
+            /** Graph Hash */
+            graph_hash: string;
+            /** Sequence Length */
+            sequence_length?: number | null;
+        };
+        /**
+         * GraphFacts
+         * @description A model's graph: Units in topological order, Blocks in series.
+         */
+        GraphFacts: {
+            /** Batch Size */
+            batch_size: number;
+            /** Blocks */
+            blocks: components["schemas"]["BlockFacts"][];
+            /**
+             * Granularity
+             * @enum {string}
+             */
+            granularity: "operator" | "fused" | "block";
+            /** Graph Hash */
+            graph_hash: string;
+            /** Inputs */
+            inputs: components["schemas"]["TensorFacts"][];
+            /** Name */
+            name: string;
+            /** Outputs */
+            outputs: components["schemas"]["TensorFacts"][];
+            pruning: components["schemas"]["PruningFacts"];
+            /** Sequence Length */
+            sequence_length: number | null;
+            totals: components["schemas"]["GraphTotals"];
+            /** Units */
+            units: components["schemas"]["UnitFacts"][];
+            /** Version */
+            version: number;
+        };
+        /**
+         * GraphPath
+         * @description Units of which each reads what the one before it computes, by position.
+         */
+        GraphPath: {
+            /** Flops */
+            flops: number;
+            /** Length */
+            length: number;
+            /** Units */
+            units: number[];
+        };
+        /**
+         * GraphTotals
+         * @description ``width`` is the size of the largest set of Units of which none waits for another;
+         *     ``critical_path`` has the most FLOPs of all paths, ``longest_path`` the most Units.
+         */
+        GraphTotals: {
+            /** Bytes Moved */
+            bytes_moved: number;
+            critical_path: components["schemas"]["GraphPath"];
+            /** Edges */
+            edges: number;
+            /** Flops */
+            flops: number;
+            longest_path: components["schemas"]["GraphPath"];
+            /** Operators */
+            operators: number;
+            /** Parameters */
+            parameters: number;
+            /** Units */
+            units: number;
+            /** Weight Bytes */
+            weight_bytes: number;
+            /** Width */
+            width: number;
+        };
         /** HealthRead */
         HealthRead: {
             checks: components["schemas"]["Checks"];
@@ -624,6 +840,27 @@ export interface components {
          * @enum {string}
          */
         HealthStatus: "ok" | "degraded" | "unavailable";
+        /**
+         * InspectionCreate
+         * @description Which graph to make; without ``device``, an online device with the fewest jobs makes it.
+         */
+        InspectionCreate: {
+            /**
+             * Batch Size
+             * @default 1
+             */
+            batch_size: number;
+            /** Device */
+            device?: string | null;
+            /**
+             * Granularity
+             * @default fused
+             * @enum {string}
+             */
+            granularity: "operator" | "fused" | "block";
+            /** Sequence Length */
+            sequence_length?: number | null;
+        };
         /**
          * IosOptions
          * @description Pruning P(r, s) of IOS, Section 4.3.
@@ -691,6 +928,11 @@ export interface components {
              */
             name: string;
             /**
+             * @description tune, or only inspect the model's graph
+             * @default tune
+             */
+            purpose: components["schemas"]["Purpose"];
+            /**
              * Schedulers
              * @default [
              *       "sequential",
@@ -704,6 +946,11 @@ export interface components {
              * @default 0
              */
             seed: number;
+            /**
+             * Sequence Length
+             * @description size of every dimension that the model leaves open besides the batch; null keeps those that it was exported with
+             */
+            sequence_length?: number | null;
         };
         /**
          * JobEventRead
@@ -853,6 +1100,11 @@ export interface components {
              */
             model: string;
             /**
+             * @description tune, or only inspect the model's graph
+             * @default tune
+             */
+            purpose: components["schemas"]["Purpose"];
+            /**
              * Schedulers
              * @default [
              *       "sequential",
@@ -866,6 +1118,11 @@ export interface components {
              * @default 0
              */
             seed: number;
+            /**
+             * Sequence Length
+             * @description size of every dimension that the model leaves open besides the batch; null keeps those that it was exported with
+             */
+            sequence_length?: number | null;
         };
         /**
          * JobState
@@ -881,6 +1138,28 @@ export interface components {
             level: "debug" | "info" | "warning" | "error";
             /** Message */
             message: string;
+        };
+        /**
+         * ModelRead
+         * @description A model and which of its graphs were inspected, newest first.
+         */
+        ModelRead: {
+            /**
+             * Devices
+             * @description devices whose workers can import it
+             */
+            devices: string[];
+            /** Graphs */
+            graphs: components["schemas"]["GraphEntry"][];
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "zoo" | "upload";
+            /** Name */
+            name: string;
+            /** Source */
+            source: string;
         };
         /**
          * Problem
@@ -910,6 +1189,22 @@ export interface components {
              */
             type: string;
         };
+        /**
+         * PruningFacts
+         * @description IOS's P(r, s) under which Blocks were counted; null is without a bound.
+         */
+        PruningFacts: {
+            /** R */
+            r: number | null;
+            /** S */
+            s: number | null;
+        };
+        /**
+         * Purpose
+         * @description ``tune`` finds schedules; ``inspect`` ends after the import, with the facts of the graph.
+         * @enum {string}
+         */
+        Purpose: "tune" | "inspect";
         /** ResultEvent */
         ResultEvent: {
             /** Batch Size */
@@ -1049,6 +1344,15 @@ export interface components {
             problem: components["schemas"]["JobProblem"] | null;
             state: components["schemas"]["JobState"];
         };
+        /** TensorFacts */
+        TensorFacts: {
+            /** Dtype */
+            dtype: string;
+            /** Name */
+            name: string;
+            /** Shape */
+            shape: number[];
+        };
         /**
          * Theme
          * @enum {string}
@@ -1117,6 +1421,32 @@ export interface components {
             revoked_at: string | null;
             /** Scopes */
             scopes: components["schemas"]["Scope"][];
+        };
+        /**
+         * UnitFacts
+         * @description ``intensity`` is FLOPs per byte moved, ``block`` and ``successors`` are positions.
+         */
+        UnitFacts: {
+            /** Block */
+            block: number;
+            /** Bytes Moved */
+            bytes_moved: number;
+            /** Flops */
+            flops: number;
+            /** Intensity */
+            intensity: number;
+            /** Kind */
+            kind: string;
+            /** Name */
+            name: string;
+            /** Operators */
+            operators: string[];
+            /** Outputs */
+            outputs: components["schemas"]["TensorFacts"][];
+            /** Parameters */
+            parameters: number;
+            /** Successors */
+            successors: number[];
         };
         /**
          * UploadPage
@@ -1302,6 +1632,8 @@ export interface operations {
                 cursor?: string | null;
                 /** @description items per page */
                 limit?: number;
+                /** @description what the jobs are for; inspections are short */
+                purpose?: components["schemas"]["Purpose"] | "all";
                 /** @description only jobs in these states */
                 state?: components["schemas"]["JobState"][];
             };
@@ -2055,6 +2387,263 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description zoo:NAME or upload:ID */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelRead"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_model_graph: {
+        parameters: {
+            query?: {
+                batch_size?: number;
+                granularity?: "operator" | "fused" | "block";
+                sequence_length?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description zoo:NAME or upload:ID */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GraphFacts"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_inspections: {
+        parameters: {
+            query?: {
+                batch_size?: number;
+                granularity?: "operator" | "fused" | "block";
+                sequence_length?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description zoo:NAME or upload:ID */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobRead"][];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_inspection: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description zoo:NAME or upload:ID */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InspectionCreate"];
+            };
+        };
+        responses: {
+            /** @description The inspection that is on its way already */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobRead"];
+                };
+            };
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobRead"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

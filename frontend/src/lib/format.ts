@@ -54,6 +54,25 @@ export function absoluteError(value: number): string {
   return value === 0 ? "0" : value.toExponential(1);
 }
 
+const PREFIXES = ["", "k", "M", "G", "T", "P", "E"] as const;
+
+/** Three significant digits and an SI prefix, to put a unit behind: `1.23 G`, `512 `. */
+export function quantity(value: number): string {
+  const power = Math.floor(Math.log10(Math.max(Math.abs(value), 1)) / 3);
+  let index = Math.min(power, PREFIXES.length - 1);
+  // 999,900 is 1.00 M and not 1000 k.
+  if (Number((value / 1000 ** index).toPrecision(3)) >= 1000 && index < PREFIXES.length - 1) index++;
+  const scaled = value / 1000 ** index;
+  const text = index === 0 && Number.isInteger(value) ? String(value) : scaled.toPrecision(3);
+  return `${text} ${PREFIXES[index]}`;
+}
+
+/** `12.5 %`; what is there but rounds to nothing is `< 0.1 %`. */
+export function percent(share: number): string {
+  if (share > 0 && share < 0.001) return "< 0.1 %";
+  return `${(share * 100).toFixed(share >= 0.1 || share === 0 ? 0 : 1)} %`;
+}
+
 export function count(value: number): string {
   return value.toLocaleString("en-US");
 }

@@ -27,6 +27,8 @@ const job: Job = {
     schedulers: ["sequential", "ios"],
     budget_seconds: 300,
     granularity: "fused",
+    purpose: "tune",
+    sequence_length: null,
     seed: 0,
     ios: { max_units_per_group: 3, max_groups_per_stage: 8 },
   },

@@ -1,6 +1,7 @@
 import { Grid, Stack } from "@mantine/core";
 
 import type { Job } from "@/api/types";
+import type { JobLive } from "@/lib/jobLive";
 
 import { DownloadsPanel } from "./DownloadsPanel";
 import { Figures } from "./Figures";
@@ -20,6 +21,16 @@ export function JobView({ job }: { job: Job }) {
       <JobHeader job={job} status={status} />
       {job.problem && <ProblemNotice problem={job.problem} />}
       <ProgressPanel job={job} />
+      {job.spec.purpose === "inspect" ? <SpecPanel job={job} /> : <Findings job={job} live={live} />}
+      <LogPanel lines={live.log} />
+    </Stack>
+  );
+}
+
+/** What tuning finds. */
+function Findings({ job, live }: { job: Job; live: JobLive }) {
+  return (
+    <>
       <Grid gap="md">
         <Grid.Col span={{ base: 12, lg: 8.5 }}>
           <Stack gap="md" h="100%">
@@ -35,7 +46,6 @@ export function JobView({ job }: { job: Job }) {
         </Grid.Col>
       </Grid>
       <Figures job={job} searches={live.searches} />
-      <LogPanel lines={live.log} />
-    </Stack>
+    </>
   );
 }

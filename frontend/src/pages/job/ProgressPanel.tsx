@@ -1,13 +1,16 @@
 import { Paper, Progress } from "@mantine/core";
 
-import type { Job, JobState } from "@/api/types";
+import type { Job, JobSpec, JobState } from "@/api/types";
 import { duration } from "@/lib/format";
 import { stepFraction } from "@/lib/jobFacts";
 import { isFinished } from "@/lib/jobStates";
 
 import classes from "./ProgressPanel.module.css";
 
-const STAGES: readonly string[] = ["queued", "importing", "tuning", "verifying"];
+const STAGES: Record<JobSpec["purpose"], readonly string[]> = {
+  tune: ["queued", "importing", "tuning", "verifying"],
+  inspect: ["queued", "importing"],
+};
 
 const ENDINGS: Partial<Record<JobState, string>> = {
   succeeded: "Every schedule shown was measured, and verified against the original model.",
@@ -32,7 +35,7 @@ export function ProgressPanel({ job }: { job: Job }) {
       <div>
         <div className={classes.words}>
           <span className={classes.message} title={message}>
-            {ENDINGS[job.state] ?? (message || waitingWords(job))}
+            {endingWords(job) ?? (message || waitingWords(job))}
           </span>
           {!finished && (
             <span className={classes.left}>
@@ -52,17 +55,23 @@ export function ProgressPanel({ job }: { job: Job }) {
   );
 }
 
+function endingWords(job: Job): string | undefined {
+  if (job.spec.purpose === "tune" || !isFinished(job.state)) return ENDINGS[job.state];
+  return job.state === "succeeded" ? "The model's page shows its graph." : "Nothing was stored.";
+}
+
 function waitingWords(job: Job): string {
   return job.state === "queued" ? `Waiting for a worker on ${job.spec.device}` : "Starting";
 }
 
 function Stages({ job }: { job: Job }) {
   const done = job.state === "succeeded";
+  const stages = STAGES[job.spec.purpose];
   // Where a job that has ended stopped, its last progress tells.
-  const at = STAGES.indexOf(STAGES.includes(job.state) ? job.state : job.progress.stage);
+  const at = stages.indexOf(stages.includes(job.state) ? job.state : job.progress.stage);
   return (
     <ol className={classes.stages} aria-label="Stages">
-      {STAGES.map((stage, index) => (
+      {stages.map((stage, index) => (
         <li
           key={stage}
           className={classes.stage}

@@ -1,10 +1,13 @@
 import { Text } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
 
-import type { Job } from "@/api/types";
+import type { Job, JobSpec } from "@/api/types";
 import { Facts } from "@/components/Facts";
 import { Panel } from "@/components/Panel";
 import { duration, schedulerName } from "@/lib/format";
 import { GRANULARITIES } from "@/lib/granularities";
+import { graphSearch } from "@/lib/graphChoice";
 
 /** What was asked for. */
 export function SpecPanel({ job }: { job: Job }) {
@@ -13,19 +16,24 @@ export function SpecPanel({ job }: { job: Job }) {
     <Panel title="Specification" grow>
       <Facts
         facts={[
-          ["Model", job.model_name],
+          [
+            "Model",
+            <Link
+              key="model"
+              to="/models/$model"
+              params={{ model: spec.model }}
+              search={graphSearch(spec)}
+              data-testid="job-model"
+            >
+              {job.model_name}
+            </Link>,
+          ],
           ["Device", spec.device],
           ["Batch sizes", spec.batch_sizes.join(", ")],
-          ["Schedulers", spec.schedulers.map(schedulerName).join(", ")],
-          ["Budget", `${duration(spec.budget_seconds)} for each batch size`],
-          [
-            "IOS pruning",
-            spec.schedulers.includes("ios")
-              ? `r = ${spec.ios.max_units_per_group}, s = ${spec.ios.max_groups_per_stage}`
-              : null,
-          ],
+          ["Sequence length", spec.sequence_length],
+          ...(spec.purpose === "tune" ? searchFacts(spec) : []),
           ["Granularity", GRANULARITIES[spec.granularity].label],
-          ["Seed", spec.seed],
+          ["Seed", spec.purpose === "tune" ? spec.seed : null],
           [
             "Job",
             <Text key="id" ff="monospace" fz="xs" pt={2}>
@@ -36,4 +44,18 @@ export function SpecPanel({ job }: { job: Job }) {
       />
     </Panel>
   );
+}
+
+/** How the search goes; an inspection has none. */
+function searchFacts(spec: JobSpec): [string, ReactNode][] {
+  return [
+    ["Schedulers", spec.schedulers.map(schedulerName).join(", ")],
+    ["Budget", `${duration(spec.budget_seconds)} for each batch size`],
+    [
+      "IOS pruning",
+      spec.schedulers.includes("ios")
+        ? `r = ${spec.ios.max_units_per_group}, s = ${spec.ios.max_groups_per_stage}`
+        : null,
+    ],
+  ];
 }

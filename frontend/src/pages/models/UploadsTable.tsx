@@ -57,7 +57,9 @@ function UploadRow({ upload, onDelete }: { upload: Upload; onDelete: () => void 
       {/* Takes what the others leave, however long the name is. */}
       <Table.Td w="100%" maw={0}>
         <Text size="sm" fw={500} truncate title={upload.filename}>
-          {upload.filename}
+          <Link to="/models/$model" params={{ model: `upload:${upload.id}` }}>
+            {upload.filename}
+          </Link>
         </Text>
       </Table.Td>
       <Table.Td visibleFrom="sm">

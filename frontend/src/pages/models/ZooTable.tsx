@@ -18,7 +18,9 @@ export function ZooTable({ models }: { models: readonly ZooModel[] }) {
           {models.map((model) => (
             <Table.Tr key={model.source} data-testid="zoo-row">
               <Table.Td>
-                <Code>{model.name}</Code>
+                <Link to="/models/$model" params={{ model: model.source }}>
+                  <Code>{model.name}</Code>
+                </Link>
               </Table.Td>
               <Table.Td>
                 <Text size="sm" c="dimmed">

@@ -72,6 +72,7 @@ export function request(values: Values): JobCreate {
     schedulers: values.schedulers,
     budget_seconds: Number(values.budgetSeconds),
     granularity: values.granularity,
+    purpose: "tune",
     seed: Number(values.seed),
     ios: {
       max_units_per_group: Number(values.maxUnitsPerGroup),
