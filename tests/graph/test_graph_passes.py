@@ -2,77 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.models import Branches
+from support.pass_graphs import Calls, Weights, assert_same, imported, random_graphs, targets
 from torch import Tensor, nn
 
 from workers.graph.graph import Argument, Graph, Operator, TensorSpec, ValueRef
 from workers.graph.importers.pt2 import import_program
-from workers.graph.interpreter import run_graph
-from workers.graph.operators import is_kernel_free
 from workers.graph.passes import optimise
 from workers.graph.passes.batch_norm import fold_batch_norm
-from workers.graph.passes.fuse import fuse
+from workers.graph.passes.granularity import Granularity
 from workers.graph.passes.identities import drop_identities
-from workers.graph.random_inputs import random_inputs
 from workers.graph.units import operator_units
-
-Weights = Mapping[str, Tensor]
-
-
-class Calls(nn.Module):
-    """A module whose ``forward`` is ``function``; ``parts`` are its submodules by name."""
-
-    def __init__(self, function: Callable[..., object], **parts: nn.Module) -> None:
-        super().__init__()
-        self._function = function
-        for name, part in parts.items():
-            self.add_module(name, part)
-
-    def forward(self, *inputs: Tensor) -> object:
-        return self._function(self, *inputs)
-
-
-def imported(model: nn.Module, *shapes: tuple[int, ...]) -> tuple[Graph, dict[str, Tensor]]:
-    """The graph of a model in eval mode, with statistics and affine parameters away from 0 and 1
-    where it normalises."""
-    torch.manual_seed(0)
-    for module in model.modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
-            module.running_mean.normal_()
-            module.running_var.uniform_(0.5, 2)
-            if module.affine:
-                nn.init.normal_(module.weight)
-                nn.init.normal_(module.bias)
-    examples = tuple(torch.randn(shape) for shape in shapes)
-    return import_program(torch.export.export(model.eval(), examples), shapes[0][0])
-
-
-def targets(graph: Graph) -> list[str]:
-    return [operator.target.split(".")[1] for operator in graph.operators]
-
-
-def units(graph: Graph) -> dict[str, list[str]]:
-    return {unit.name: [operator.name for operator in unit.operators] for unit in graph.units}
-
-
-def assert_same(
-    before: tuple[Graph, Weights], after: tuple[Graph, Weights], tolerance: float = 0.0
-) -> None:
-    """Both graphs have the same inputs and outputs by name, and give the same values."""
-    assert before[0].inputs == after[0].inputs
-    assert before[0].outputs == after[0].outputs
-    assert set(after[0].weights) == set(after[1])
-    inputs = random_inputs(before[0], seed=1)
-    expected = run_graph(*before, inputs)
-    found = run_graph(*after, inputs)
-    for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=tolerance, atol=tolerance)
 
 
 def dropped(graph: Graph, weights: Weights) -> Graph:
@@ -227,143 +173,17 @@ def test_batch_norm_stays(
     assert_same(before, after)
 
 
-# Units
-
-
-def fused(model: nn.Module, *shapes: tuple[int, ...]) -> Graph:
-    graph, weights = imported(model, *shapes)
-    after = fuse(graph)
-    assert_same((graph, weights), (after, weights))
-    return after
-
-
-def test_an_activation_joins_the_layer_that_it_alone_reads() -> None:
-    graph = fused(
-        nn.Sequential(nn.Conv2d(3, 4, 3), nn.PReLU(), nn.Flatten(), nn.Linear(144, 2), nn.GELU()),
-        (2, 3, 8, 8),
-    )
-    assert units(graph) == {
-        "conv2d": ["conv2d", "prelu", "view"],
-        "linear": ["linear", "gelu"],
-    }
-    assert [unit.kind for unit in graph.units] == ["conv", "linear"]
-    assert graph.units[0].inputs == graph.inputs
-    assert graph.units[0].outputs == ("view",)
-
-
-def test_an_activation_of_something_else_is_a_unit() -> None:
-    def forward(m: nn.Module, x: Tensor) -> tuple[Tensor, ...]:
-        y = m.conv(x)
-        z = torch.relu(m.conv(x)) + torch.relu(y)
-        return torch.tanh(y), z, torch.relu(z)
-
-    graph = fused(Calls(forward, conv=nn.Conv2d(3, 4, 3)), (2, 3, 8, 8))
-    assert units(graph) == {
-        "conv2d": ["conv2d"],
-        "conv2d_1": ["conv2d_1", "relu"],
-        "relu_1": ["relu_1"],
-        "add": ["add"],
-        "tanh": ["tanh"],
-        "relu_2": ["relu_2"],
-    }
-
-
-def test_a_returned_convolution_keeps_its_activation_apart() -> None:
-    def forward(m: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-        return (y := m.conv(x)), torch.relu(y)
-
-    graph = fused(Calls(forward, conv=nn.Conv2d(3, 4, 3)), (2, 3, 8, 8))
-    assert len(graph.units) == 2
-
-
-def test_views_of_inputs_and_weights_join_their_first_reader() -> None:
-    def forward(m: nn.Module, x: Tensor) -> Tensor:
-        rows = x.transpose(0, 1)
-        halves = m.linear.weight.t().unsqueeze(0)
-        return torch.relu(rows.t()) + rows.tanh().sum() + (halves * 2).sum()
-
-    graph = fused(Calls(forward, linear=nn.Linear(3, 3)), (2, 3))
-    assert {unit.name: [o.name for o in unit.operators] for unit in graph.units} == {
-        "relu": ["transpose", "t_1", "relu"],
-        "tanh": ["tanh"],
-        "sum_1": ["sum_1"],
-        "add": ["add"],
-        "mul": ["t", "unsqueeze", "mul"],
-        "sum_2": ["sum_2"],
-        "add_1": ["add_1"],
-    }
-
-
-def test_a_returned_view_of_an_input_joins_the_first_unit() -> None:
-    graph = fused(Calls(lambda _, x: (torch.relu(x).tanh(), x.flatten())), (2, 3))
-    assert units(graph) == {"relu": ["relu", "view"], "tanh": ["tanh"]}
-
-
-def test_a_graph_of_views_alone_is_still_scheduled() -> None:
-    graph = fused(Calls(lambda _, x: x.flatten().unsqueeze(0)), (2, 3))
-    assert units(graph) == {"view": ["view", "unsqueeze"]}
-    assert graph.units[0].kind == "view"
-
-
-_TARGETS = (
-    "aten.t.default", "aten.relu.default", "aten.tanh.default", "aten.clone.default",
-    "aten.add.Tensor", "aten.linear.default", "aten.reshape.default", "aten.permute.default",
-)  # fmt: skip
-_REST: dict[str, tuple[Argument, ...]] = {
-    "aten.reshape.default": ((4, 4),),
-    "aten.permute.default": ((1, 0),),
-}
-
-
-@st.composite
-def graphs(draw: st.DrawFn) -> Graph:
-    """Random operators on 4 × 4 matrices: layers, activations, copies and views, all mixed."""
-    names = ["x", "w"]
-    operators = []
-    for number in range(draw(st.integers(0, 12))):
-        target = draw(st.sampled_from(_TARGETS))
-        operands = [draw(st.sampled_from(names))]
-        if target == "aten.add.Tensor":
-            operands.append(draw(st.sampled_from(names)))
-        elif target == "aten.linear.default":
-            operands.append("w")
-        arguments = (*(ValueRef(name) for name in operands), *_REST.get(target, ()))
-        names.append(f"v{number}")
-        operators.append(Operator(names[-1], target, arguments, (), (names[-1],)))
-    outputs = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
-    return operator_units(
-        name="random",
-        inputs=("x",),
-        outputs=outputs,
-        weights=("w",),
-        values=dict.fromkeys(names, TensorSpec((4, 4), "float32")),
-        operators=operators,
-    )
-
-
-@settings(deadline=None)
-@given(graphs())
-def test_units_of_any_graph_partition_its_operators(graph: Graph) -> None:
-    """Graph itself refuses an order that is not topological, and regroup a circle."""
-    after = fuse(graph)
-    assert sorted(o.name for o in after.operators) == sorted(o.name for o in graph.operators)
-    kernels = [unit for unit in after.units if unit.kind not in ("view", "identity")]
-    assert after.units == tuple(kernels) or not kernels
-    for unit in kernels:
-        launching = [o for o in unit.operators if not is_kernel_free(o.target)]
-        assert launching[0].name == unit.name
-        assert len(launching) == 1 or unit.kind == "linear"
-    assert fuse(after) == after
-
-
-@settings(deadline=None)
-@given(graphs())
-def test_optimising_any_graph_keeps_its_values(graph: Graph) -> None:
-    weights = {name: torch.linspace(-0.5, 0.5, 16).reshape(4, 4) for name in graph.weights}
-    assert_same((graph, weights), optimise(graph, weights), 1e-5)
-
-
 # The pipeline
+
+
+@settings(deadline=None, max_examples=30)
+@given(random_graphs(), st.sampled_from(Granularity))
+def test_optimising_any_graph_keeps_its_values(
+    drawn: tuple[Graph, Weights], granularity: Granularity
+) -> None:
+    after = optimise(*drawn, granularity)
+    assert_same(drawn, after, 1e-9)
+    assert optimise(*after, granularity)[0] == after[0]
 
 
 def test_the_pipeline_leaves_one_unit_for_each_layer() -> None:

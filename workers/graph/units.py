@@ -9,10 +9,24 @@ from workers.graph.cost import bytes_of, flops
 from workers.graph.graph import Graph, GraphError, Operator, TensorSpec, Unit
 from workers.graph.operators import KINDS, is_kernel_free
 
+# What a Unit is called after, if it holds one; otherwise anything but element-wise work.
+_LAYERS = ("conv", "linear", "matmul", "attention")
+_BESIDE_LAYERS = ("elementwise", "activation")
+
 
 def leading_operator(operators: Sequence[Operator]) -> Operator:
-    """The first that launches a kernel, or the first of all if none does."""
-    return next((o for o in operators if not is_kernel_free(o.target)), operators[0])
+    """What the Unit is about: its first convolution or product; failing that its first operator
+    that is not element-wise, that launches a kernel, or that there is."""
+    return min(operators, key=lambda operator: _rank(operator.target))
+
+
+def _rank(target: str) -> int:
+    kind = KINDS[target]
+    if kind in _LAYERS:
+        return 0
+    if is_kernel_free(target):
+        return 3
+    return 2 if kind in _BESIDE_LAYERS else 1
 
 
 def make_unit(

@@ -2,81 +2,178 @@
 
 from __future__ import annotations
 
-from workers.graph.graph import Graph, Operator
+import heapq
+
+from workers.graph.graph import Graph, ValueRef
 from workers.graph.operators import KINDS, is_kernel_free
+from workers.graph.passes.gathering import Gathering
+from workers.graph.passes.given_views import copy_given_views
+from workers.graph.passes.granularity import Granularity
+from workers.graph.passes.pointwise import is_pointwise
+from workers.graph.passes.separable import is_depthwise, is_pointwise_convolution
 from workers.graph.units import regroup
 
-_ACTIVATED = ("conv", "linear")
+_ONE_RESULT = ("conv", "linear", "matmul")
+_SEVERAL_RESULTS = ("normalization", "reduction", "elementwise", "activation")
 
 
-def fuse(graph: Graph) -> Graph:
+def fuse(
+    graph: Graph, granularity: Granularity = Granularity.FUSED, *, residual: bool = False
+) -> Graph:
     """Group the graph's operators into Units; any grouping that the graph had is given up.
 
     Before: ``permute(x) → p``, ``conv(p) → c``, ``relu(c) → r``, ``flatten(r) → f``,
     ``softmax(f) → y``. After: Unit ``conv`` = {permute, conv, relu, flatten}, Unit ``softmax``.
 
-    - An activation joins the convolution or linear layer whose result it alone reads.
-    - An operator without a kernel joins the Unit that computes what it reads. If that is an input
-      of the graph or a weight, it joins the first Unit that reads its result, or the first Unit of
-      all if none does. It is a Unit of its own only in a graph without kernels.
+    At every granularity an operator without a kernel joins the Unit that computes what it reads,
+    or, if that is given, the one that reads it. ``fused`` besides, in this order:
 
-    Units never wait for each other in a circle: whatever joins a Unit reads only that Unit's
-    results and given values, except operators put before its first one, which read given values
-    only and are read by no earlier Unit.
+    1. *Separable convolution*: a depthwise convolution joins the 1 x 1 convolution that alone reads
+       it, with nothing between them.
+    2. *Epilogue*: pointwise operators join the convolution, product, normalisation, reduction or
+       pointwise operator whose result they read, as far as all else that they read is that Unit's
+       too or given. A layer takes them only if nothing else reads the result of the layer itself,
+       which then need not be stored. What is not a convolution or product also takes operators that
+       read older values, from Units that it needs anyway; with ``residual``, those do too.
+       Without, the sum at the end of a residual branch is a Unit, as in IOS's Table 1.
+    3. *Prologue*: pointwise operators on one value join the convolution that alone reads them
+       (IOS's ReLU-SepConv), and so do sums of several if the convolution is separable, as at
+       RandWire's nodes. Sums that one concatenation alone reads join it (NASNet's cells), and a
+       pointwise operator joins a pointwise Unit that alone reads it.
+
+    ``block`` then makes one Unit of every run of Units in which each is read by the next alone and
+    reads the one before alone.
+
+    Units never wait for each other in a circle, and layers that could run side by side still can:
+    every step is one of the two moves of Gathering.
     """
-    groups = _Grouping(graph).groups()
-    return regroup(graph, groups)
+    graph = copy_given_views(graph)
+    gathering = Gathering(graph)
+    fusion = _Fusion(graph, gathering, residual)
+    fusion.attach_views()
+    if granularity is not Granularity.OPERATOR:
+        fusion.join_separable_convolutions()
+        fusion.join_epilogues()
+        fusion.join_prologues()
+    fusion.attach_given_views()
+    if granularity is Granularity.BLOCK:
+        _join_runs(gathering)
+    return regroup(graph, gathering.groups())
 
 
-class _Grouping:
-    """Assigns each operator to the one that leads its Unit, both by position in the graph."""
+class _Fusion:
+    """The steps of ``fuse``. Groups and operators are positions in the graph."""
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+    def __init__(self, graph: Graph, gathering: Gathering, residual: bool) -> None:
+        self._graph, self._gathering, self._residual = graph, gathering, residual
         self._operators = graph.operators
-        self._maker = {v: i for i, o in enumerate(self._operators) for v in o.outputs}
-        self._readers: dict[str, list[int]] = {}
-        for position, operator in enumerate(self._operators):
-            for value in operator.inputs:
-                self._readers.setdefault(value, []).append(position)
-        self._leader: dict[int, int] = {}
+        self._separable: set[int] = set()
 
-    def groups(self) -> list[list[Operator]]:
-        waiting = []
+    def attach_views(self) -> None:
+        """An operator without a kernel reads one value, so that it may always follow."""
         for position, operator in enumerate(self._operators):
-            if not is_kernel_free(operator.target):
-                self._leader[position] = self._activates(operator, position)
-            elif (leader := self._computed_by(operator)) is not None:
-                self._leader[position] = leader
-            else:
-                waiting.append(position)
-        first = min(self._leader.values(), default=None)
-        for position in reversed(waiting):
-            readers = (
-                self._leader[reader]
-                for value in self._operators[position].outputs
-                for reader in self._readers.get(value, ())
+            sources = self._gathering.sources(position)
+            if is_kernel_free(operator.target) and sources:
+                self._gathering.join(position, max(sources))
+
+    def attach_given_views(self) -> None:
+        """One that reads a given value has one reader, which it may precede, or none."""
+        anchors = self._gathering.anchors()
+        kernels = [a for a in anchors if not is_kernel_free(self._operators[a].target)]
+        for position in reversed(anchors):
+            if is_kernel_free(self._operators[position].target):
+                sinks = self._gathering.sinks(position) or set(kernels[:1])
+                if sinks - {position}:
+                    self._gathering.join(position, min(sinks))
+
+    def join_separable_convolutions(self) -> None:
+        """A depthwise convolution precedes the 1 x 1 convolution that is its one reader."""
+        gathering, values = self._gathering, self._graph.values
+        for position, operator in enumerate(self._operators):
+            if not is_depthwise(operator, values) or gathering.members(position) != [position]:
+                continue
+            readers = gathering.readers(position)
+            if len(readers) != 1 or gathering.returns(position):
+                continue
+            (reader,) = readers
+            mixing = self._operators[reader]
+            if is_pointwise_convolution(mixing, values) and mixing.arguments[0] == ValueRef(
+                operator.outputs[0]
+            ):
+                gathering.join(position, reader)
+                self._separable.add(reader)
+
+    def join_epilogues(self) -> None:
+        for anchor in range(len(self._operators)):
+            if self._gathering.anchor(anchor) == anchor:
+                for position in self._epilogue(anchor):
+                    self._gathering.join(position, anchor)
+
+    def _epilogue(self, anchor: int) -> list[int]:
+        """The pointwise operators that follow the group, in order; none if it takes none."""
+        gathering = self._gathering
+        several = self._is_pointwise(anchor) or self._kind(anchor) in _SEVERAL_RESULTS
+        if not several and self._kind(anchor) not in _ONE_RESULT:
+            return []
+        stored = self._is_pointwise(anchor)
+        if not stored and gathering.returns(anchor):
+            return []
+        inside = {anchor}
+        waiting = sorted(gathering.readers(anchor))
+        seen = set(waiting)
+        while waiting:
+            position = heapq.heappop(waiting)
+            others = gathering.sources(position) - inside
+            allowed = (several or self._residual) and all(
+                gathering.depends(anchor, other) for other in others
             )
-            self._leader[position] = min(readers, default=position if first is None else first)
-        groups: dict[int, list[Operator]] = {}
-        for position, leader in self._leader.items():
-            groups.setdefault(leader, []).append(self._operators[position])
-        return list(groups.values())
+            alone = gathering.anchor(position) == position
+            if alone and self._is_pointwise(position) and (not others or allowed):
+                inside.add(position)
+                for reader in gathering.readers(position) - seen:
+                    seen.add(reader)
+                    heapq.heappush(waiting, reader)
+            elif not stored and anchor in gathering.sources(gathering.anchor(position)):
+                return []
+        return sorted(inside - {anchor})
 
-    def _activates(self, operator: Operator, position: int) -> int:
-        """The leader of the Unit that a kernel joins: itself, unless it is an activation that
-        alone reads the result of a convolution or linear layer and else only given values."""
-        if KINDS[operator.target] != "activation":
-            return position
-        computed = [value for value in operator.inputs if value in self._maker]
-        if len(computed) != 1 or computed[0] in self._graph.outputs:
-            return position
-        if self._readers[computed[0]] != [position]:
-            return position
-        maker = self._maker[computed[0]]
-        return maker if KINDS[self._operators[maker].target] in _ACTIVATED else position
+    def join_prologues(self) -> None:
+        for anchor in reversed(self._gathering.anchors()):
+            sinks = self._gathering.sinks(anchor)
+            if len(sinks) == 1 and self._is_pointwise(anchor):
+                (sink,) = sinks
+                if not self._gathering.returns(anchor) and self._takes(sink, anchor):
+                    self._gathering.join(anchor, sink)
 
-    def _computed_by(self, operator: Operator) -> int | None:
-        """The leader of the last Unit that the operator reads from; None if it reads from none."""
-        makers = [self._maker[value] for value in operator.inputs if value in self._maker]
-        return max((self._leader[m] for m in makers if m in self._leader), default=None)
+    def _takes(self, sink: int, anchor: int) -> bool:
+        """Whether the pointwise group ``anchor`` precedes the group ``sink``, its one reader."""
+        if self._is_pointwise(sink) or sink in self._separable:
+            return True
+        if self._kind(sink) == "conv":
+            return len(self._gathering.sources(anchor)) <= 1
+        return self._kind(sink) == "concat" and self._sums(anchor)
+
+    def _sums(self, anchor: int) -> bool:
+        """Whether an operator of the group combines two computed values, be they one value."""
+        given = {*self._graph.inputs, *self._graph.weights}
+        return any(
+            sum(isinstance(a, ValueRef) and a.name not in given for a in operator.arguments) > 1
+            for operator in (self._operators[m] for m in self._gathering.members(anchor))
+        )
+
+    def _kind(self, anchor: int) -> str:
+        return KINDS[self._operators[anchor].target]
+
+    def _is_pointwise(self, anchor: int) -> bool:
+        return is_pointwise(self._operators[anchor])
+
+
+def _join_runs(gathering: Gathering) -> None:
+    """Join each group to the one before it if that is all it reads and that has no other reader."""
+    sources = {anchor: gathering.sources(anchor) for anchor in gathering.anchors()}
+    sinks = {anchor: gathering.sinks(anchor) for anchor in sources}
+    for anchor, before in sources.items():
+        if len(before) == 1:
+            (source,) = before
+            if sinks[source] == {anchor}:
+                gathering.join(anchor, gathering.anchor(source))
