@@ -41,6 +41,43 @@ def test_a_source_that_joins_late_holds_the_block_open() -> None:
     assert sizes(((), (), (0,), (2,), (3, 1), (4,))) == [5, 1]
 
 
+def cells(count: int, branches: int) -> Dag:
+    """Cells in a row, each of ``branches`` Units of which half read the cell before and half the
+    one before that, and one that joins them. The stem is Unit 0."""
+    found: list[tuple[int, ...]] = [()]
+    joined = [0, 0]
+    for _ in range(count):
+        first = len(found)
+        found += [(joined[-1 - branch % 2],) for branch in range(branches)]
+        joined.append(len(found))
+        found.append(tuple(range(first, first + branches)))
+    return tuple(found)
+
+
+def test_cells_are_not_cut_without_need() -> None:
+    assert sizes(cells(count=3, branches=4)) == [1, 15]
+
+
+def test_a_block_of_too_many_units_is_cut_at_the_joins_of_its_cells() -> None:
+    found = blocks(graph_of(cells(count=20, branches=4)))
+    assert [len(block.positions) for block in found] == [1, *[5] * 20]
+    assert [block.divided for block in found] == [False, *[True] * 20]
+
+
+def test_long_branches_stay_beside_each_other() -> None:
+    """The Units of the branch that comes first have all earlier ones as ancestors."""
+    first = [(unit,) for unit in range(40)]
+    second = [(0,), *((unit,) for unit in range(41, 80))]
+    assert sizes(((), *first, *second, (40, 80))) == [1, 81]
+
+
+def test_a_join_within_the_first_of_two_branches_does_not_divide_them() -> None:
+    """Few of the later Units depend on it."""
+    first = [(0,), (0,), (1, 2), (3,)]
+    second = [(0,), *((unit,) for unit in range(5, 80))]
+    assert sizes(((), *first, *second, (4, 80))) == [1, 81]
+
+
 def test_a_long_graph_takes_linear_time() -> None:
     count = 20_000
     assert len(blocks(graph_of(chain(count)))) == count

@@ -38,6 +38,7 @@ class UnitFacts:
 class BlockFacts:
     """``successors`` number the Units of the Block from 0; ``first`` is the position of that one.
 
+    ``divided`` says that it is a piece of a longer part of the graph without a cut point.
     ``equal_to`` is the index of the first Block with the same structural signature, if that is
     another one: both are scheduled once.
     """
@@ -45,6 +46,7 @@ class BlockFacts:
     first: int
     successors: Successors
     width: int
+    divided: bool
     signature: str
     equal_to: int | None
 
@@ -54,7 +56,7 @@ class BlockFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class UnitPath:
     """Positions of Units, each of which reads what the one before it computes."""
 
     units: tuple[int, ...]
@@ -69,7 +71,6 @@ class Path:
 class GraphFacts:
     """``parameters`` and ``weight_bytes`` count weights that several Units read once.
 
-    ``width`` is that of the widest Block: all Units of a Block depend on all cut points before it.
     ``critical_path`` is the path of most FLOPs, ``longest_path`` that of most Units.
     """
 
@@ -81,12 +82,9 @@ class GraphFacts:
     bytes_moved: int
     parameters: int
     weight_bytes: int
-    critical_path: Path
-    longest_path: Path
-
-    @property
-    def width(self) -> int:
-        return max((block.width for block in self.blocks), default=0)
+    width: int
+    critical_path: UnitPath
+    longest_path: UnitPath
 
 
 def graph_facts(graph: Graph) -> GraphFacts:
@@ -103,6 +101,7 @@ def graph_facts(graph: Graph) -> GraphFacts:
         bytes_moved=sum(unit.bytes_moved for unit in graph.units),
         parameters=sum(spec.numel for spec in weights),
         weight_bytes=sum(spec.nbytes for spec in weights),
+        width=_width(graph),
         critical_path=_path(graph, [unit.flops for unit in graph.units]),
         longest_path=_path(graph, [1] * len(graph.units)),
     )
@@ -123,9 +122,16 @@ def _unit(graph: Graph, position: int, block: int) -> UnitFacts:
     )
 
 
-def _path(graph: Graph, weights: Sequence[int]) -> Path:
+def _width(graph: Graph) -> int:
+    """That of the widest part between two cut points: Units of different parts wait for each
+    other."""
+    parts = blocks(graph, max_units=len(graph.units))
+    return max((width(induced_successors(graph, part.positions)) for part in parts), default=0)
+
+
+def _path(graph: Graph, weights: Sequence[int]) -> UnitPath:
     path = heaviest_path(graph.successors, weights)
-    return Path(path, sum(graph.units[position].flops for position in path))
+    return UnitPath(path, sum(graph.units[position].flops for position in path))
 
 
 def _blocks(graph: Graph) -> tuple[BlockFacts, ...]:
@@ -140,6 +146,7 @@ def _blocks(graph: Graph) -> tuple[BlockFacts, ...]:
                 first=block.positions[0],
                 successors=successors,
                 width=found[earlier].width if earlier < index else width(successors),
+                divided=block.divided,
                 signature=key,
                 equal_to=earlier if earlier < index else None,
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workers.graph.adjacency import Adjacency, Successors, in_topological_order
-from workers.graph.facts import BlockFacts, GraphFacts, Path, UnitFacts, graph_facts
+from workers.graph.facts import BlockFacts, GraphFacts, UnitFacts, UnitPath, graph_facts
 from workers.graph.graph import Graph, TensorSpec
 from workers.graph.serialize import graph_hash
 from workers.graph.width import width
@@ -150,7 +150,7 @@ def _totals(facts: GraphFacts) -> dict[str, Any]:
     }
 
 
-def _path(path: Path) -> dict[str, Any]:
+def _path(path: UnitPath) -> dict[str, Any]:
     return {"length": path.length, "flops": path.flops, "units": list(path.units)}
 
 
@@ -174,6 +174,7 @@ def _block(block: BlockFacts, counts: dict[str, Any]) -> dict[str, Any]:
         "first": block.first,
         "n": block.units,
         "width": block.width,
+        "divided": block.divided,
         "equal_to": block.equal_to,
         "signature": block.signature,
         "counts": counts,

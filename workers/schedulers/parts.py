@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workers.graph.bitsets import bits
-from workers.graph.blocks import blocks, induced_successors
+from workers.graph.blocks import MAX_UNITS, blocks, induced_successors
 from workers.graph.graph import Graph
 from workers.graph.signature import signature
 from workers.schedulers.endings import (
@@ -57,13 +57,20 @@ def divide(
     """Divide the graph into its blocks, and a block whose search space has more than
     ``max_transitions`` into halves of its topological order until each fits.
 
-    Halving only loses the stages that would span the cut; the division says so in ``notes``.
+    This only loses the stages that would span the cut, as does cutting within a block that has no
+    cut points; the division says so in ``notes``.
     """
     pieces: dict[str, list[int]] = {}
     found: list[tuple[tuple[tuple[int, ...], ...], SearchSpace]] = []
     order: list[tuple[int, tuple[int, ...]]] = []
     notes: list[str] = []
-    for block in blocks(graph):
+    divided = blocks(graph)
+    if pieces_of_long_blocks := sum(block.divided for block in divided):
+        notes.append(
+            f"there is no cut point for more than {MAX_UNITS} units in a row; they were searched in"
+            f" {pieces_of_long_blocks} pieces"
+        )
+    for block in divided:
         key = signature(graph, block.positions)
         if key not in pieces:
             searched = _searchable(graph, block.positions, pruning, convention, max_transitions)
