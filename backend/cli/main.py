@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from backend.cli import jobs, tokens
+from backend.cli import jobs, tokens, zoo
 from backend.cli.doctor import doctor
+from backend.cli.inspect import inspect
 from backend.cli.schedule import schedule
 from backend.cli.up import down, login, status, up
 
@@ -21,9 +22,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(tokens.app, name="token")
+app.add_typer(zoo.app, name="zoo")
 for command in (
     *(up, down, status, login, doctor),
-    *(jobs.submit, jobs.watch, jobs.jobs, jobs.result, jobs.cancel, jobs.retry, schedule),
+    *(jobs.submit, jobs.watch, jobs.jobs, jobs.result, jobs.cancel, jobs.retry, schedule, inspect),
 ):
     app.command()(command)
 

@@ -42,24 +42,37 @@ def parameters(name: str) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def inputs(name: str, batch_size: int) -> tuple[Tensor, ...]:
-    """Example arguments of the model: zeros of the right shapes and types."""
-    import torch  # noqa: PLC0415  # torch, when needed
+def inputs(name: str, batch_size: int, sequence_length: int | None = None) -> tuple[Tensor, ...]:
+    """Example arguments of the model: zeros of the right shapes and types.
 
-    return tuple(
-        torch.zeros(batch_size, *given.shape, dtype=getattr(torch, given.dtype))
-        for given in find(name).inputs
-    )
-
-
-def program(name: str, batch_size: int) -> ExportedProgram:
-    """The model of that name, exported for ``batch_size``.
-
-    Raises KeyError if there is no such model.
+    Raises KeyError if there is no such model, ValueError if it takes no such sequence length.
     """
     import torch  # noqa: PLC0415  # torch, when needed
 
-    return torch.export.export(build(name), inputs(name, batch_size))
+    entry = find(name)
+    entry.check_length(sequence_length)
+    return tuple(
+        torch.zeros(
+            batch_size, *given.at_length(sequence_length), dtype=getattr(torch, given.dtype)
+        )
+        for given in entry.inputs
+    )
+
+
+def program(
+    name: str, batch_size: int | None, sequence_length: int | None = None
+) -> ExportedProgram:
+    """The model of that name, exported for ``batch_size``, or for any if that is None.
+
+    Without ``sequence_length``, sequences have the length that the catalog says. Raises KeyError
+    if there is no such model, ValueError if it takes no such sequence length.
+    """
+    import torch  # noqa: PLC0415  # torch, when needed
+
+    # Exporting would take a size of 1 for a constant.
+    example = inputs(name, 2 if batch_size is None else batch_size, sequence_length)
+    batch = {0: torch.export.Dim("batch")} if batch_size is None else None
+    return torch.export.export(build(name), example, dynamic_shapes=tuple(batch for _ in example))
 
 
 def _construct(entry: Entry) -> nn.Module:

@@ -104,7 +104,11 @@ def _open_zoo(name: str, sizes: Sizes) -> OpenedModel:
     if not zoo.known(name):
         known = ", ".join(zoo.names())
         raise ImportFailure("malformed", f"the zoo has no model {name!r}; it has {known}")
-    return ExportedModel(zoo.program(name, sizes.batch_size), sizes)
+    try:
+        program = zoo.program(name, sizes.batch_size, sizes.sequence_length)
+    except ValueError as error:
+        raise ImportFailure("unsupported_input", str(error)) from error
+    return ExportedModel(program, Sizes(sizes.batch_size))
 
 
 if __name__ == "__main__":
