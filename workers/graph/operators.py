@@ -78,7 +78,7 @@ _BY_KIND: dict[str, tuple[str, ...]] = {
     "data": (
         "constant_pad_nd.default", "pad.default", "index_select.default", "index.Tensor",
         "gather.default", "scatter.src", "scatter.value", "scatter_add.default",
-        "index_put.default", "slice_scatter.default", "select_scatter.default",
+        "index_put.default", "index_add.default", "slice_scatter.default", "select_scatter.default",
         "flip.default", "roll.default", "repeat.default", "tril.default", "triu.default",
         "full.default", "zeros.default", "ones.default", "arange.default", "arange.start",
         "arange.start_step", "full_like.default", "zeros_like.default", "ones_like.default",
