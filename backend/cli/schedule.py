@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from rich.progress import Progress, TaskID
 
 from backend.cli.exits import ExitCode
+from backend.cli.importing import model_source, sandbox_limits
 from backend.cli.jobs import (
     ALL_SCHEDULERS,
     Batch,
@@ -41,7 +42,6 @@ from backend.jobs.schemas import (
 from backend.settings import get_settings
 
 if TYPE_CHECKING:
-    from workers.graph.importers.source import ModelSource
     from workers.runner.outcome import ScheduleOutcome
 
 
@@ -170,18 +170,12 @@ def _run(
 ) -> str | None:
     """Run the job; why it failed, if it did."""
     from workers.devices import open_device  # noqa: PLC0415  # torch loads only for this command
-    from workers.graph.importers.sandbox import SandboxLimits  # noqa: PLC0415
     from workers.measure.profile_index import FileIndex  # noqa: PLC0415
     from workers.runner.pipeline import run_job  # noqa: PLC0415
     from workers.runner.problems import job_problem  # noqa: PLC0415
     from workers.runner.workplace import Workplace  # noqa: PLC0415
 
     settings = get_settings()
-    limits = SandboxLimits(
-        memory_bytes=settings.import_memory_bytes,
-        seconds=settings.import_seconds,
-        hidden=(settings.home,),
-    )
     settings.home.mkdir(parents=True, exist_ok=True)
     index = FileIndex(settings.home / "profile-index.jsonl")
     try:
@@ -190,23 +184,12 @@ def _run(
             closing(open_device(spec.device)) as device,
         ):
             directory = Path(workdir)
-            name, source = _source(model, model_format, directory)
-            run_job(spec, name, source, Workplace(device, index, recorder, directory, limits))
+            name, source = model_source(model, model_format, directory)
+            place = Workplace(device, index, recorder, directory, sandbox_limits(settings))
+            run_job(spec, name, source, place)
     except Exception as error:
         problem = job_problem(error)
         if problem is None:
             raise
         return problem.detail
     return None
-
-
-def _source(model: str, model_format: str | None, workdir: Path) -> tuple[str, ModelSource]:
-    from workers.graph.importers.source import ModelFile, ZooModel  # noqa: PLC0415
-
-    if model_format is None:
-        name = model.removeprefix("zoo:")
-        return name, ZooModel(name)
-    path = Path(model)
-    copy = workdir / f"model.{model_format}"  # the sandbox sees this directory only
-    shutil.copyfile(path, copy)
-    return path.name, ModelFile(copy, model_format)
