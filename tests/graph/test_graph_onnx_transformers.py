@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ MEMORY_BYTES = 4 << 30
 
 class _Bert(nn.Module):
     def __init__(self) -> None:
-        from transformers import BertConfig, BertModel  # noqa: PLC0415  # takes seconds
+        from transformers import BertConfig, BertModel  # takes seconds
 
         super().__init__()
         config = BertConfig(
@@ -38,7 +37,7 @@ class _Bert(nn.Module):
 
 class _T5(nn.Module):
     def __init__(self) -> None:
-        from transformers import T5Config, T5ForConditionalGeneration  # noqa: PLC0415
+        from transformers import T5Config, T5ForConditionalGeneration
 
         super().__init__()
         config = T5Config(

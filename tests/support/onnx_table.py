@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from onnx import defs
-
 from support.onnx_nodes import NodeTest, outcome, refusals
+
 from workers.graph.importers.onnx.model_file import OLDEST_OPSET
 from workers.graph.importers.onnx.operators import describe
 
@@ -31,9 +31,11 @@ def _generated(outcomes: Mapping[str, tuple[NodeTest, str | None]]) -> str:
     passed = sum(problem is None for _, problem in outcomes.values())
     static = sum(1 for name in outcomes if refusals().get(name) not in NOT_STATIC)
     lines = [
-        f"Of ONNX's {len(outcomes)} node tests of the default domain on these types, {passed} pass. "
-        f"{static} of them are of static, deterministic graphs: "
-        f"{passed / static:.1%} of those pass.",
+        (
+            f"Of ONNX's {len(outcomes)} node tests of the default domain on these types, {passed} "
+            f"pass. {static} of them are of static, deterministic graphs: {passed / static:.1%} of "
+            "those pass."
+        ),
         "",
         "| operator | versions | how | its own node tests |",
         "|---|---|---|---|",
