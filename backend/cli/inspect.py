@@ -14,7 +14,7 @@ from backend.cli.exits import ExitCode
 from backend.cli.importing import model_source, sandbox_limits
 from backend.cli.inspect_tables import adjacency_table, blocks_table, totals_table, units_table
 from backend.cli.model_files import file_format
-from backend.cli.output import Json, console, fail, handles_errors
+from backend.cli.output import Json, console, errors, fail, handles_errors
 from backend.jobs.schemas import Granularity
 from backend.settings import get_settings
 
@@ -137,9 +137,12 @@ def _inspect_model(
     from workers.schedulers.endings import Pruning  # noqa: PLC0415
 
     try:
-        with tempfile.TemporaryDirectory(prefix="plait-inspect-") as workdir:
+        with (
+            errors.status("importing in a sandbox"),
+            tempfile.TemporaryDirectory(prefix="plait-inspect-") as workdir,
+        ):
             directory = Path(workdir)
-            _, source = model_source(model, model_format, directory)
+            name, source = model_source(model, model_format, directory)
             limits = sandbox_limits(get_settings())
             imported = import_model(source, batch, directory / "import", limits, sequence_length)
             graph, _ = optimise(imported.graph, imported.weights, granularity)
@@ -148,7 +151,10 @@ def _inspect_model(
         if problem is None:
             raise
         raise fail(problem.detail, ExitCode.JOB_FAILED) from error
-    return inspect_graph(graph, Import(granularity, batch, sequence_length), Pruning(r, s))
+    with errors.status("counting"):
+        return inspect_graph(
+            graph, Import(granularity, batch, sequence_length, name), Pruning(r, s)
+        )
 
 
 def _print_json(found: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 
@@ -115,18 +116,24 @@ def units_table(found: dict[str, Any], most: int | None) -> Table:
 
 def blocks_table(found: dict[str, Any], most: int | None) -> Table:
     """The first ``most`` Blocks with their counts under both conventions."""
-    blocks, units = found["blocks"], found["units"]
+    blocks = found["blocks"]
     pruning = _pruning(found["pruning"]["r"], found["pruning"]["s"])
     table = _table(f"Blocks, counted {pruning}", len(blocks), most)
+    for name in ("#", "units", "n", "d"):
+        table.add_column(name, justify="right")
     for name in (
-        *("#", "first unit", "n", "d", "transitions", "schedules"),
-        *("published: transitions", "schedules", "equal to"),
+        "transitions",
+        "schedules",
+        "published:\ntransitions",
+        "\nschedules",
+        "same as",
     ):
-        table.add_column(name, justify="left" if name == "first unit" else "right")
+        table.add_column(name, justify="right", overflow="fold")
     for index, block in enumerate(blocks[:most]):
+        last = block["first"] + block["n"] - 1
         table.add_row(
             f"{index}*" if block["divided"] else str(index),
-            units[block["first"]]["name"],
+            str(last) if block["n"] == 1 else f"{block['first']}–{last}",
             str(block["n"]),
             str(block["width"]),
             *_block_counts(block["counts"]["paper"]),
@@ -134,7 +141,7 @@ def blocks_table(found: dict[str, Any], most: int | None) -> Table:
             "" if block["equal_to"] is None else str(block["equal_to"]),
         )
     if any(block["divided"] for block in blocks[:most]):
-        table.caption = "* one of the pieces of a part without a cut point"
+        table.caption = "* a piece of a part without cut points, divided where its branches join"
         table.caption_justify = "left"
     return table
 
@@ -154,4 +161,4 @@ def _block_counts(counts: dict[str, Any]) -> tuple[str, str]:
 def _table(title: str, rows: int, most: int | None) -> Table:
     if most is not None and rows > most:
         title = f"{title}: the first {most} of {rows} (all with --all)"
-    return Table(title=title, title_justify="left")
+    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))

@@ -1,118 +1,129 @@
-"""The JSON of an inspection: what it holds, that it adds up, and where counting is given up."""
+"""Inspections: a real child process imports a model and stores the facts of its graph."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from hypothesis import given, settings
-from schedulers.ios_table1 import INCEPTION_V3, SQUEEZENET
-from support.graphs import Dag, chain, dag_of, dags, graph_of, wide
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session, sessionmaker
+from support import rows
 
-from workers.graph.adjacency import Adjacency
-from workers.runner.inspection import (
-    CountLimits,
-    Import,
-    inspect_adjacency,
-    inspect_graph,
-)
-from workers.schedulers.endings import Pruning
+from backend.db.tables import Job, JobEvent, JobResult, ModelGraph
+from backend.jobs.schemas import JobSpec, Purpose
+from backend.models.schemas import BlockCounted, GraphFacts
+from backend.settings import Settings
+from backend.storage import Storage
+from workers.runner.store import Claim, JobStore, claim_next
+from workers.runner.supervisor import Supervisor
 
-MADE = Import(granularity="fused", batch_size=2, sequence_length=7)
-
-
-def test_inception_block() -> None:
-    facts = inspect_graph(graph_of(dag_of(INCEPTION_V3.successors), "block"), MADE)
-    assert facts["version"] == 1
-    assert facts["name"] == "block"
-    assert (facts["granularity"], facts["batch_size"], facts["sequence_length"]) == ("fused", 2, 7)
-    [block] = facts["blocks"]
-    assert (block["first"], block["n"], block["width"], block["equal_to"]) == (0, 11, 6, None)
-    expected = {"paper": INCEPTION_V3.paper, "published": INCEPTION_V3.published}
-    for convention, counts in expected.items():
-        exact = counts[None, None]
-        assert block["counts"][convention] == {
-            "states": exact.states,
-            "transitions": exact.transitions,
-            "schedules": str(exact.schedules),
-            "stages": exact.stages,
-        }
+Sessions = sessionmaker[Session]
+AddJob = Callable[..., UUID]
 
 
-def test_pruned_counts() -> None:
-    graph = graph_of(dag_of(INCEPTION_V3.successors))
-    facts = inspect_graph(graph, MADE, Pruning(3, 8))
-    assert facts["pruning"] == {"r": 3, "s": 8}
-    exact = INCEPTION_V3.published[3, 8]
-    assert facts["blocks"][0]["counts"]["published"]["transitions"] == exact.transitions
+@pytest.fixture
+def add_job(sessions: Sessions) -> AddJob:
+    def add(purpose: Purpose = Purpose.INSPECT, age: int = 0, **spec: Any) -> UUID:
+        wanted = JobSpec(**{"model": "zoo:squeezenet", "purpose": purpose, **spec})
+        job = rows.job(
+            spec=wanted.model_dump(mode="json"),
+            purpose=purpose.value,
+            created_at=datetime.now(UTC) - timedelta(seconds=age),
+        )
+        with sessions(expire_on_commit=False) as session, session.begin():
+            session.add(job)
+        return job.id
+
+    return add
 
 
-@settings(deadline=None, max_examples=30)
-@given(dags())
-def test_everything_adds_up_and_is_json(dag: Dag) -> None:
-    facts: dict[str, Any] = inspect_graph(graph_of(dag), MADE)
-    assert json.loads(json.dumps(facts)) == facts
-    totals = facts["totals"]
-    assert totals["units"] == len(facts["units"]) == sum(block["n"] for block in facts["blocks"])
-    assert totals["edges"] == sum(len(unit["successors"]) for unit in facts["units"])
-    assert totals["flops"] == sum(unit["flops"] for unit in facts["units"])
-    assert totals["width"] == max(block["width"] for block in facts["blocks"])
-    for index, block in enumerate(facts["blocks"]):
-        units = facts["units"][block["first"] : block["first"] + block["n"]]
-        assert all(unit["block"] == index for unit in units)
-        if block["equal_to"] is not None:
-            first = facts["blocks"][block["equal_to"]]
-            assert first["equal_to"] is None
-            assert (first["signature"], first["counts"]) == (block["signature"], block["counts"])
-    path = totals["critical_path"]
-    for unit, after in zip(path["units"], path["units"][1:], strict=False):
-        assert after in facts["units"][unit]["successors"]
+@pytest.fixture
+def environment(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The child reads its settings from the environment, as it does in a worker."""
+    monkeypatch.setenv("PLAIT_HOME", str(settings.home))
+    monkeypatch.setenv("DATABASE_URL", settings.database_url.get_secret_value())
+    monkeypatch.setenv("REDIS_URL", settings.redis_url.get_secret_value())
+    return settings
 
 
-def test_counting_is_given_up_and_not_tried() -> None:
-    limits = CountLimits(max_transitions=10_000)
-    given_up = inspect_graph(graph_of(wide(20)), MADE, limits=limits)["blocks"][1]
-    assert given_up["counts"] == {
-        convention: {"more_than": 10_000} for convention in ("paper", "published")
-    }
-    not_tried = inspect_graph(graph_of(wide(70)), MADE)["blocks"][1]
-    assert not_tried["n"] == 71
-    assert not_tried["width"] == 70
-    assert "more than 64 units" in not_tried["counts"]["paper"]["too_wide"]
+def claim(sessions: Sessions) -> Claim:
+    held = claim_next(sessions, lambda event: None, "cpu", "one", 30)
+    assert held is not None
+    return held
 
 
-def test_a_long_graph_is_not_too_wide() -> None:
-    facts = inspect_graph(graph_of(chain(300)), MADE)
-    assert len(facts["blocks"]) == 300
-    assert facts["blocks"][299]["counts"]["paper"]["schedules"] == "1"
+def stored(sessions: Sessions) -> list[ModelGraph]:
+    with sessions(expire_on_commit=False) as session:
+        return list(session.scalars(select(ModelGraph).order_by(ModelGraph.id)))
 
 
-def test_adjacency_of_one_convention() -> None:
-    found = inspect_adjacency(
-        Adjacency(SQUEEZENET.successors, model="squeezenet"), Pruning(3, 3), ["published"], 1000
-    )
-    exact = SQUEEZENET.published[3, 3]
-    assert found == {
-        "version": 1,
-        "model": "squeezenet",
-        "n": 6,
-        "width": 3,
-        "r": 3,
-        "s": 3,
-        "counts": {
-            "published": {
-                "states": exact.states,
-                "transitions": exact.transitions,
-                "schedules": exact.schedules,
-                "distinct_stages": exact.stages,
-            }
-        },
+def test_an_inspection_stores_the_facts_and_tunes_nothing(
+    environment: Settings, sessions: Sessions, add_job: AddJob
+) -> None:
+    job_id = add_job(batch_sizes=[2])
+    Supervisor(environment, sessions, lambda event: None, "test").work("cpu")
+    with sessions() as session:
+        job = session.get_one(Job, job_id)
+        assert (job.state, job.problem, job.summary) == ("succeeded", None, [])
+        assert session.scalars(select(JobResult.id)).all() == []
+        events = session.scalars(select(JobEvent).order_by(JobEvent.seq)).all()
+        states = [event.data["state"] for event in events if event.type == "state"]
+        assert states == ["importing", "succeeded"]
+    (graph,) = stored(sessions)
+    assert (graph.model, graph.batch_size, graph.granularity) == ("zoo:squeezenet", 2, "fused")
+    facts = GraphFacts.model_validate(graph.facts)
+    assert (facts.graph_hash, facts.batch_size) == (graph.graph_hash, 2)
+    # SqueezeNet with complex bypass: the squeeze, two expansions, concat, bypass and sum of a fire.
+    fires = [block for block in facts.blocks if block.n == 6]
+    assert fires
+    assert all(block.width == 3 for block in fires)
+    counted = fires[0].counts.paper
+    assert isinstance(counted, BlockCounted)
+    assert int(counted.schedules) > counted.stages > facts.blocks[0].n
+    assert len(facts.units) == facts.totals.units == sum(block.n for block in facts.blocks)
+    assert facts.inputs[0].shape == [2, 3, 224, 224]
+    for position, unit in enumerate(facts.units):
+        block = facts.blocks[unit.block]
+        assert block.first <= position < block.first + block.n
+        assert all(successor > position for successor in unit.successors)
+
+
+def test_inspections_are_claimed_before_tuning_jobs(sessions: Sessions, add_job: AddJob) -> None:
+    older = add_job(Purpose.TUNE, age=60)
+    newer = add_job(Purpose.INSPECT)
+    assert [claim(sessions).job_id, claim(sessions).job_id] == [newer, older]
+
+
+def facts(**changes: Any) -> dict[str, Any]:
+    return {
+        "graph_hash": "a",
+        "batch_size": 1,
+        "sequence_length": None,
+        "granularity": "fused",
+        **changes,
     }
 
 
-def test_adjacency_given_up() -> None:
-    found = inspect_adjacency(Adjacency(((),) * 30), Pruning(), ["paper"], 5000)
-    assert found["counts"]["paper"] == {
-        "more_than": 5000,
-        "reason": "counting stopped after 5,000 endings",
-    }
+def test_a_later_import_replaces_the_facts_but_tuning_keeps_what_an_inspection_counted(
+    sessions: Sessions, add_job: AddJob, tmp_path: Path
+) -> None:
+    def record(purpose: Purpose, found: dict[str, Any]) -> None:
+        job_id = add_job(purpose)
+        held = claim(sessions)
+        assert held.job_id == job_id
+        storage = Storage(f"file://{tmp_path}")
+        JobStore(sessions, lambda event: None, held, storage).graph(found)
+
+    record(Purpose.TUNE, facts(counted="hastily"))
+    record(Purpose.INSPECT, facts(counted="well"))
+    assert [row.facts["counted"] for row in stored(sessions)] == ["well"]
+    record(Purpose.TUNE, facts(counted="hastily"))
+    assert [row.facts["counted"] for row in stored(sessions)] == ["well"]
+    record(Purpose.TUNE, facts(counted="hastily", graph_hash="b"))
+    assert [row.graph_hash for row in stored(sessions)] == ["b"]
+    record(Purpose.INSPECT, facts(sequence_length=7))
+    assert [row.sequence_length for row in stored(sessions)] == [None, 7]

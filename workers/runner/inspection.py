@@ -29,11 +29,13 @@ class CountLimits:
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """How the graph was made: the job options that gave it its shapes and its Units."""
+    """The options that gave the graph its shapes and its Units, and the model's name if that is
+    not the graph's."""
 
     granularity: str
     batch_size: int
     sequence_length: int | None = None
+    name: str | None = None
 
 
 def inspect_adjacency(
@@ -92,7 +94,7 @@ def inspect_graph(
             counted[block.successors] = _block_counts(block.successors, pruning, limits)
     return {
         "version": VERSION,
-        "name": graph.name,
+        "name": made.name or graph.name,
         "graph_hash": graph_hash(graph),
         "granularity": made.granularity,
         "batch_size": made.batch_size,
