@@ -3,12 +3,13 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { client, dataOf } from "./client";
 import { type GraphChoice, keys } from "./queries";
-import type { Job, JobCreate, TokenCreate } from "./types";
+import type { Job, TokenCreate, TuningJob } from "./types";
 
 export function useCreateJob() {
   const cache = useQueryClient();
   return useMutation({
-    mutationFn: (body: JobCreate) => dataOf(client.POST("/api/v1/jobs", { body })),
+    mutationFn: (job: TuningJob) =>
+      dataOf(client.POST("/api/v1/jobs", { body: { ...job, purpose: "tune" } })),
     onSuccess: (job) => {
       cache.setQueryData(keys.job(job.id), job);
       void cache.invalidateQueries({ queryKey: keys.jobs });

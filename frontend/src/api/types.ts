@@ -15,6 +15,8 @@ export type GraphFacts = Schemas["GraphFacts"];
 export type InspectionCreate = Schemas["InspectionCreate"];
 export type Job = Schemas["JobRead"];
 export type JobCreate = Schemas["JobCreate"];
+/** What the form asks for; its purpose is given. */
+export type TuningJob = Omit<JobCreate, "purpose">;
 export type JobEvent = Schemas["EventRead"];
 /** An event of the stream that spans all jobs. */
 export type AnyJobEvent = Schemas["JobEventRead"];

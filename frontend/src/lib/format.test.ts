@@ -1,6 +1,17 @@
 import { describe, expect, it } from "vitest";
 
-import { absoluteError, ago, bytes, duration, interval, milliseconds, schedulerName, times } from "./format";
+import {
+  absoluteError,
+  ago,
+  bytes,
+  duration,
+  interval,
+  milliseconds,
+  percent,
+  quantity,
+  schedulerName,
+  times,
+} from "./format";
 
 describe("format", () => {
   it.each([
@@ -11,6 +22,22 @@ describe("format", () => {
     [2 * 1024 ** 3, "2.0 GiB"],
     [150 * 1024 ** 2, "150 MiB"],
   ])("bytes %d", (value, expected) => expect(bytes(value)).toBe(expected));
+
+  it.each([
+    [0, "0 "],
+    [999, "999 "],
+    [2.5, "2.50 "],
+    [1000, "1.00 k"],
+    [999_900, "1.00 M"],
+    [1_234_567_890, "1.23 G"],
+  ])("quantity %d", (value, expected) => expect(quantity(value)).toBe(expected));
+
+  it.each([
+    [0, "0 %"],
+    [0.0004, "< 0.1 %"],
+    [0.012, "1.2 %"],
+    [1, "100 %"],
+  ])("percent %d", (value, expected) => expect(percent(value)).toBe(expected));
 
   it.each([
     [0, "0 ms"],

@@ -68,10 +68,14 @@ export function paint(
   for (const block of scene.blocks) {
     if (!overlaps(block, seen)) continue;
     if (block.collapsed) drawCollapsed(context, block, picture, view, ink, marks);
-    else drawFrame(context, block, picture, view, ink, marks);
+    else drawFrame(context, block, view, ink, marks);
   }
   drawEdges(context, scene, seen, scale, ink);
   drawMarkedEdges(context, scene, seen, scale, ink, marks.selected);
+  for (const block of scene.blocks) {
+    if (scale < TEXT_SCALE) break;
+    if (!block.collapsed && overlaps(block, seen)) drawCaption(context, block, picture, ink);
+  }
   const shown = scene.units.filter((unit) => overlaps(unit, seen));
   if (scale < ROUND_SCALE) drawDots(context, shown, picture);
   else for (const unit of shown) drawUnit(context, unit, picture, scale, ink);
@@ -209,7 +213,6 @@ function drawUnit(
 function drawFrame(
   context: CanvasRenderingContext2D,
   box: BlockBox,
-  picture: Picture,
   view: View,
   ink: Ink,
   marks: Marks,
@@ -223,10 +226,22 @@ function drawFrame(
   context.strokeStyle = strong ? ink.accent : marks.hovered === node ? ink.dimmed : ink.line;
   context.lineWidth = (strong ? 2.5 : 1) / Math.min(Math.max(view.scale, 0.3), 1);
   context.stroke();
+}
+
+/** Over the edges, on a ground of its own: edges that enter the block cross its caption. */
+function drawCaption(
+  context: CanvasRenderingContext2D,
+  box: BlockBox,
+  picture: Picture,
+  ink: Ink,
+): void {
   const label = picture.blocks[box.block];
-  if (!label || view.scale < TEXT_SCALE) return;
+  if (!label) return;
   const font = `600 ${FONT_SIZE}px ${ink.font}`;
-  const text = `−  ${label.title}   ${label.note}`;
+  context.font = font;
+  const text = shortened(context, `−  ${label.title}   ${label.note}`, box.width - 20, font);
+  context.fillStyle = ink.page;
+  context.fillRect(box.x + 8, box.y + 4, context.measureText(text).width + 10, CAPTION - 6);
   drawText(context, text, box.x + 12, box.y + CAPTION - 8, box.width - 20, font, ink.dimmed);
 }
 

@@ -39,7 +39,7 @@ export interface Scene {
   blockBounds: Box[];
 }
 
-const BLOCK_GAP = 40;
+const BLOCK_GAP = 32;
 const FRAME_PADDING = 14;
 /** Room for the frame's caption. */
 export const CAPTION = 24;
@@ -193,10 +193,26 @@ function connectBlocks(scene: Scene, graph: GraphShape, entries: Map<number, Poi
     }
   });
   const halfWidths = scene.blockBounds.map((box) => box.x + box.width);
-  const lanes = assignLanes(skipping, halfWidths, LANE_MARGIN, LANE_GAP);
-  skipping.forEach((link, index) => {
-    addEdge(scene, link.from, link.to, besideTheStack(scene, link, lanes[index] ?? 0));
+  const buses = busesOf(skipping);
+  const lanes = assignLanes(buses, halfWidths, LANE_MARGIN, LANE_GAP);
+  buses.forEach((bus, index) => {
+    for (const link of bus.links) {
+      addEdge(scene, link.from, link.to, besideTheStack(scene, link, lanes[index] ?? 0));
+    }
   });
+}
+
+/** Edges that begin at the same node share a lane, as far as the longest of them goes. */
+function busesOf(links: readonly Connection[]): (Crossing & { links: Connection[] })[] {
+  const buses = new Map<number, Crossing & { links: Connection[] }>();
+  for (const link of links) {
+    const bus = buses.get(link.from) ?? { first: link.first, last: link.last, links: [] };
+    bus.first = Math.min(bus.first, link.first);
+    bus.last = Math.max(bus.last, link.last);
+    bus.links.push(link);
+    buses.set(link.from, bus);
+  }
+  return [...buses.values()];
 }
 
 /** Whether nothing of its block stands below the node where the edge begins. */

@@ -83,7 +83,7 @@ function UnitDetails({ facts, position, ...props }: DetailsPanelProps & { positi
           facts={[
             ["Kind", unit.kind],
             ["Operators", operatorNames(unit)],
-            ["FLOPs", `${quantity(unit.flops)}(${percent(share)})`],
+            ["FLOPs", `${quantity(unit.flops).trim()}, ${percent(share)} of all`],
             ["Bytes moved", bytes(unit.bytes_moved)],
             ["Intensity", `${unit.intensity.toFixed(1)} FLOPs/B`],
             ["Parameters", count(unit.parameters)],
@@ -154,7 +154,7 @@ function BlockDetails({ facts, index, ...props }: DetailsPanelProps & { index: n
           facts={[
             ["Units n", count(block.n)],
             ["Width d", count(block.width)],
-            ["FLOPs", `${quantity(flops)}(${percent(flops / Math.max(facts.totals.flops, 1))})`],
+            ["FLOPs", `${quantity(flops).trim()}, ${percent(flops / Math.max(facts.totals.flops, 1))} of all`],
             ["Transitions", typeof paper === "string" ? paper : paper.transitions],
             ["Schedules", typeof paper === "string" ? null : paper.schedules],
             [

@@ -17,7 +17,7 @@ export function TotalsPanel({ facts }: { facts: GraphFacts }) {
         <Total name="Operators" value={count(totals.operators)} />
         <Total name="Edges" value={count(totals.edges)} />
         <Total name="Blocks" value={count(blocks.length)} />
-        <Total name="Width d" value={count(totals.width)} note="at most side by side" />
+        <Total name="Width d" value={count(totals.width)} note="side by side" />
         <Total
           name="Critical path"
           value={`${count(path.length)} units`}

@@ -31,7 +31,11 @@ interface VirtualTableProps<Row> {
 /** A table of which only the rows in sight are in the document, however many there are. */
 export function VirtualTable<Row>({ rows, columns, rowKey, ...props }: VirtualTableProps<Row>) {
   const scroller = useRef<HTMLDivElement>(null);
+  const head = ROW_HEIGHT * (props.groups ? 2 : 1);
   const virtual = useVirtualizer({
+    // The head scrolls with the rows, and then stays and covers them.
+    scrollMargin: head,
+    scrollPaddingStart: head,
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_HEIGHT,
@@ -44,8 +48,8 @@ export function VirtualTable<Row>({ rows, columns, rowKey, ...props }: VirtualTa
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [props.selected]);
   const items = virtual.getVirtualItems();
-  const above = items[0]?.start ?? 0;
-  const below = virtual.getTotalSize() - (items.at(-1)?.end ?? 0);
+  const above = (items[0]?.start ?? head) - head;
+  const below = virtual.getTotalSize() - ((items.at(-1)?.end ?? head) - head);
   return (
     <div ref={scroller} className={classes.scroller} tabIndex={0} role="group" aria-label={props.label}>
       <table

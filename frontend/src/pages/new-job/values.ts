@@ -1,5 +1,5 @@
 /** The form's values and the request they make. */
-import type { Device, Granularity, JobCreate } from "@/api/types";
+import type { Device, Granularity, TuningJob } from "@/api/types";
 
 export interface Values {
   name: string;
@@ -63,7 +63,7 @@ export function invalid(values: Values): Partial<Record<keyof Values, string>> {
   return errors;
 }
 
-export function request(values: Values): JobCreate {
+export function request(values: Values): TuningJob {
   return {
     name: values.name.trim(),
     model: values.model,
@@ -72,7 +72,6 @@ export function request(values: Values): JobCreate {
     schedulers: values.schedulers,
     budget_seconds: Number(values.budgetSeconds),
     granularity: values.granularity,
-    purpose: "tune",
     seed: Number(values.seed),
     ios: {
       max_units_per_group: Number(values.maxUnitsPerGroup),
