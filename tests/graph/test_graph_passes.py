@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.models import Branches
-from support.pass_graphs import Calls, Weights, assert_same, imported, random_graphs, targets
+from support.pass_graphs import (
+    Calls,
+    Weights,
+    assert_same,
+    call,
+    graph_of_calls,
+    imported,
+    random_graphs,
+    targets,
+)
 from torch import Tensor, nn
 
 from workers.graph.graph import Argument, Graph, Operator, TensorSpec, ValueRef
@@ -108,6 +118,10 @@ def test_a_reshape_outlives_the_copy_before_it() -> None:
         (nn.Conv2d(3, 6, 1), nn.BatchNorm2d(6, affine=False), (2, 3, 8, 8)),
         (nn.Conv1d(3, 6, 3), nn.BatchNorm1d(6), (2, 3, 8)),
         (nn.Conv3d(3, 6, 3), nn.BatchNorm3d(6), (2, 3, 4, 4, 4)),
+        (nn.ConvTranspose2d(3, 6, 3, 2, bias=False), nn.BatchNorm2d(6), (2, 3, 8, 8)),
+        (nn.ConvTranspose2d(4, 6, 3, 2, groups=2), nn.BatchNorm2d(6), (2, 4, 8, 8)),
+        (nn.ConvTranspose1d(6, 6, 3, groups=3), nn.BatchNorm1d(6), (2, 6, 8)),
+        (nn.ConvTranspose3d(2, 6, 3), nn.BatchNorm3d(6), (2, 2, 4, 4, 4)),
         (nn.Linear(3, 6), nn.BatchNorm1d(6), (2, 3)),
         (nn.Linear(3, 6, bias=False), nn.BatchNorm1d(6), (2, 3)),
     ],
@@ -151,12 +165,11 @@ def test_two_layers_that_share_a_weight_fold_apart() -> None:
         (lambda m, x: (m.norm(y := m.conv(x)), y), (2, 3, 8, 8)),
         (lambda m, x: m.norm(y := m.conv(x)) + y, (2, 3, 8, 8)),
         (lambda m, x: m.norm(torch.relu(m.conv(x))), (2, 3, 8, 8)),
-        (lambda m, x: m.norm(m.transposed(x)), (2, 3, 8, 8)),
         (lambda m, x: m.norm(m.linear(x)), (2, 6, 3)),
         (lambda m, x: m.norm(x), (2, 6, 8, 8)),
         (lambda m, x: m.norm(m.unbatched(x)), (3, 8, 8)),
     ],
-    ids=["returned", "read", "relu", "transposed", "linear on rows", "input", "no batch axis"],
+    ids=["returned", "read", "relu", "linear on rows", "input", "no batch axis"],
 )
 def test_batch_norm_stays(
     forward: Callable[[nn.Module, Tensor], object], shape: tuple[int, ...]
@@ -164,13 +177,107 @@ def test_batch_norm_stays(
     norm: nn.Module = nn.BatchNorm1d(6) if len(shape) == 3 else nn.BatchNorm2d(6)
     model = Calls(
         forward, conv=nn.Conv2d(3, 6, 3), linear=nn.Linear(3, 6), norm=norm,
-        transposed=nn.ConvTranspose2d(3, 6, 3), unbatched=nn.Conv2d(3, 7, 3),
+        unbatched=nn.Conv2d(3, 7, 3),
     )  # fmt: skip
     before = imported(model, shape)
     after = fold_batch_norm(*before)
     assert targets(after[0]) == targets(before[0])
     assert after[0].weights == before[0].weights
     assert_same(before, after)
+
+
+# Other scaling by channel
+
+PER_CHANNEL = nn.Parameter(torch.tensor([0.5, -2.0, 3.0, 0.0, 1.0, 0.1]))
+
+
+@pytest.mark.parametrize(
+    "scaled",
+    [
+        lambda y, c: y * c.reshape(6, 1, 1),
+        lambda y, c: c.reshape(1, 6, 1, 1) + y,
+        lambda y, c: (y - c.reshape(6, 1, 1)) / (c.reshape(6, 1, 1) + 5),
+        lambda y, _: (2 * y + 1) / 3,
+        lambda y, c: torch.relu(y * c.reshape(6, 1, 1) + 1) * 1,
+    ],
+    ids=["factor", "shift", "chain", "numbers", "before a relu"],
+)
+@pytest.mark.parametrize("layer", [nn.Conv2d(3, 6, 3), nn.ConvTranspose2d(3, 6, 3)])
+def test_arithmetic_with_a_number_for_each_channel_folds(
+    layer: nn.Module, scaled: Callable[[Tensor, Tensor], Tensor]
+) -> None:
+    model = Calls(lambda m, x: scaled(m.norm(m.layer(x)), m.c), layer=layer, norm=nn.BatchNorm2d(6))
+    model.register_parameter("c", PER_CHANNEL)
+    before = imported(model, (2, 3, 8, 8))
+    graph, weights = optimise(*before)
+    assert_same(before, (graph, weights), 1e-5)
+    assert [name for name in targets(graph) if name != "relu"] == targets(graph)[:1]
+    assert len(weights) == 2
+
+
+def test_a_layer_scale_folds_into_the_linear_layer() -> None:
+    """As in ConvNeXt, on (N, H, W, C)."""
+    model = Calls(lambda m, x: m.layer(x) * m.c, layer=nn.Linear(3, 6))
+    model.register_parameter("c", PER_CHANNEL)
+    before = imported(model, (2, 4, 4, 3))
+    after = fold_batch_norm(*before)
+    assert targets(after[0]) == ["linear"]
+    assert_same(before, after, 1e-5)
+
+
+def test_what_scales_a_product_with_a_bias_folds_into_its_columns() -> None:
+    shapes = {"b": (6,), "w": (3, 6), "c": (6,)}
+    made = {"a": (2, 6), "y": (2, 6)}
+    calls = [
+        call("a", "addmm.default", ValueRef("b"), ValueRef("x"), ValueRef("w")),
+        call("y", "mul.Tensor", ValueRef("a"), ValueRef("c")),
+    ]
+    before = graph_of_calls(
+        calls, outputs=("y",), inputs={"x": (2, 3)}, weights=shapes, shapes=made
+    )
+    after = fold_batch_norm(*before)
+    assert targets(after[0]) == ["addmm"]
+    assert_same(before, after, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "scaled",
+    [
+        lambda m, y: y * m.c.reshape(1, 6),
+        lambda m, y: y * m.c.reshape(2, 1, 1, 3).sum(),
+        lambda m, y: m.c.reshape(6, 1, 1) - y,
+        lambda m, y: torch.add(y, m.c.reshape(6, 1, 1), alpha=2),
+        lambda m, y: y * y,
+        lambda m, y: y / 0,
+        lambda m, y: y * math.inf,
+        lambda m, y: y.double() * 2,
+        lambda m, y: y.unsqueeze(0) * m.c.reshape(6, 1, 1, 1, 1),
+    ],
+    ids=[
+        "along a row",
+        "computed",
+        "reversed",
+        "alpha",
+        "itself",
+        "by 0",
+        "infinite",
+        "another type",
+        "broadcast",
+    ],
+)
+def test_other_arithmetic_stays(scaled: Callable[[nn.Module, Tensor], Tensor]) -> None:
+    model = Calls(lambda m, x: scaled(m, m.layer(x)), layer=nn.Conv2d(3, 6, 3))
+    model.register_parameter("c", PER_CHANNEL)
+    before = imported(model, (2, 3, 8, 8))
+    after = fold_batch_norm(*before)
+    assert targets(after[0]) == targets(before[0])
+    assert_same(before, after)
+
+
+def test_arithmetic_does_not_make_a_copy_of_a_shared_weight() -> None:
+    model = Calls(lambda m, x: m.layer(x) * 2 + m.layer(x + 1), layer=nn.Linear(3, 6))
+    before = imported(model, (2, 3))
+    assert fold_batch_norm(*before)[0] == before[0]
 
 
 # The pipeline

@@ -39,4 +39,5 @@ def optimise(
         graph, held = deduplicate_weights(graph, held)
         graph = merge_common_subexpressions(graph)
     graph, held = fold_batch_norm(graph, held)
-    return fuse(graph, wanted), held
+    graph = fuse(graph, wanted)
+    return graph, {name: held[name] for name in graph.weights}

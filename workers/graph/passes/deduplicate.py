@@ -33,6 +33,8 @@ def deduplicate_weights(
         earlier = first.setdefault((spec, _digest(weights[name])), name)
         if earlier != name:
             renamed.merges(name, earlier)
+    if not renamed:
+        return graph, dict(weights)
     result = operator_units(
         name=graph.name,
         inputs=graph.inputs,

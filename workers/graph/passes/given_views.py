@@ -27,6 +27,8 @@ def copy_given_views(graph: Graph) -> Graph:
         if KINDS[operator.target] == VIEW and given.issuperset(operator.inputs):
             views.update(dict.fromkeys(operator.outputs, operator))
             given.update(operator.outputs)
+    if not views:
+        return graph
     copies = _Copies(graph, views)
     for operator in graph.operators:
         if views.get(operator.outputs[0]) is not operator or returned.intersection(

@@ -38,14 +38,16 @@ def drop_identities(graph: Graph) -> Graph:
         if not _is_identity(operator, graph)
         or not renamed.merges(operator.outputs[0], operator.inputs[0])
     ]
-    operators = [renamed.apply(operator) for operator in kept]
+    operators = live([renamed.apply(operator) for operator in kept], graph.outputs)
+    if len(operators) == len(graph.operators):
+        return graph
     return operator_units(
         name=graph.name,
         inputs=graph.inputs,
         outputs=graph.outputs,
         weights=graph.weights,
         values=graph.values,
-        operators=live(operators, graph.outputs),
+        operators=operators,
     )
 
 

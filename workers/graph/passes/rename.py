@@ -34,6 +34,10 @@ class Renaming:
             return False
         return True
 
+    def __bool__(self) -> bool:
+        """Whether any value has a new name."""
+        return bool(self._new)
+
     def name(self, value: str) -> str:
         """What ``value`` is called now."""
         start = value
@@ -45,6 +49,8 @@ class Renaming:
 
     def apply(self, operator: Operator) -> Operator:
         """The operator with every value under its new name."""
+        if self._new.keys().isdisjoint((*operator.inputs, *operator.outputs)):
+            return operator
         return replace(
             operator,
             arguments=tuple(substituted(a, self.name) for a in operator.arguments),

@@ -35,6 +35,8 @@ def merge_common_subexpressions(graph: Graph) -> Graph:
             same.update(zip(operator.outputs, earlier.outputs, strict=True))
         if earlier is operator or not _merges(operator, earlier, renamed, graph):
             kept.append(operator)
+    if len(kept) == len(graph.operators):
+        return graph
     return operator_units(
         name=graph.name,
         inputs=graph.inputs,
