@@ -179,6 +179,12 @@ def test_an_unknown_activation_is_refused_by_name() -> None:
         computed(model, inputs)
 
 
+def test_too_many_steps_are_refused() -> None:
+    model, inputs = _model("RNN", _inputs("RNN", 1, X=torch.zeros(10_001, _BATCH, 4)), ("X",))
+    with pytest.raises(ImportFailure, match="10001 steps, which Plait unrolls"):
+        computed(model, inputs)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.filterwarnings("ignore:The tensor attributes self._flat_weights:UserWarning")
 @pytest.mark.parametrize("layer", [nn.RNN, nn.GRU, nn.LSTM])

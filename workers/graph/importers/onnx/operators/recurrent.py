@@ -16,11 +16,13 @@ from workers.graph.importers.onnx.node import Node
 from workers.graph.importers.onnx.operators.gate_functions import GateFunction, gate_functions
 from workers.graph.importers.onnx.operators.registry import onnx_operator_with_outputs
 from workers.graph.importers.onnx.recorder import Value
+from workers.graph.importers.source import ImportFailure
 
 State = tuple[Value, ...]
 Step = Callable[[State, State], State]
 """From what the input contributes to a step, and the state before it, to the state after it."""
 
+_MOST_STEPS = 10_000
 _BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
@@ -150,6 +152,12 @@ def _layer(
     x = n[0]
     if not x.shape[time]:
         raise n.refuse("a sequence of no steps; export the model with a longer one")
+    if x.shape[time] > _MOST_STEPS:
+        raise ImportFailure(
+            "too_large",
+            f"a sequence of {x.shape[time]} steps, which Plait unrolls; at most {_MOST_STEPS} are "
+            "supported: export the model with shorter ones",
+        )
     mask = _mask(n, x.shape[time], x.shape[1 - time])
     histories, lasts = [], []
     for direction in directions:
@@ -178,8 +186,9 @@ def _unrolled(
     inputs = list(zip(*(n.call_all("unbind.int", piece, time) for piece in pieces), strict=True))
     running = None if mask is None else n.call_all("unbind.int", mask, 0)
     hidden: list[Value] = [d.initial[0]] * len(inputs)
-    state = d.initial
+    state, label = d.initial, n.recorder.label
     for place in reversed(range(len(inputs))) if d.backward else range(len(inputs)):
+        n.recorder.label = f"{label}.{'backward' if d.backward else 'forward'}.{place}"
         active = None if running is None else running[place]
         if active is not None and active.constant:
             if not active.tensor.any():
@@ -194,6 +203,7 @@ def _unrolled(
             )
         state = new
         hidden[place] = state[0]
+    n.recorder.label = label
     return hidden, state
 
 
@@ -243,14 +253,14 @@ def _with_one_bias(n: Node, d: _Direction) -> _Direction:
     """Both biases added up, for steps that only ever see their sum."""
     if d.bias is None or d.recurrent_bias is None:
         return d
-    total = n.call("add.Tensor", d.bias, d.recurrent_bias)
+    total = _named(n.call("add.Tensor", d.bias, d.recurrent_bias), d.bias)
     return replace(d, bias=total, recurrent_bias=None)
 
 
 def _initial(n: Node, index: int, place: int, shape: Sequence[int]) -> Value:
     given = n.optional(index)
     if given is None:
-        return Value(torch.zeros(tuple(shape), dtype=n[0].dtype))
+        return Value(torch.zeros(tuple(shape), dtype=n[0].dtype), f"{n.recorder.label}.initial")
     return _part(n, given, 1 if n.integer("layout", 0) else 0, place)
 
 

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 from torch.nn.functional import interpolate
 
 from workers.graph.importers.onnx.node import Node
@@ -19,9 +18,13 @@ from workers.graph.importers.onnx.operators.axis_taps import Axis, Resampling, T
 from workers.graph.importers.onnx.operators.registry import onnx_operator
 from workers.graph.importers.onnx.recorder import Value
 
-_NEAREST = ("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
-_LINEAR = ("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
-_CUBIC = "upsample_bicubic2d.vec"
+_ATEN = {
+    ("nearest", 1): "upsample_nearest1d.vec", ("nearest", 2): "upsample_nearest2d.vec",
+    ("nearest", 3): "upsample_nearest3d.vec", ("linear", 1): "upsample_linear1d.vec",
+    ("linear", 2): "upsample_bilinear2d.vec", ("linear", 3): "upsample_trilinear3d.vec",
+    ("cubic", 2): "upsample_bicubic2d.vec",
+}  # fmt: skip
+"""By mode and by the number of axes behind the batch and the channels."""
 
 _FIRST = Resampling("nearest", coordinates="asymmetric", nearest="simple")
 """What Upsample and the first version of Resize do, apart from the mode."""
@@ -107,50 +110,51 @@ def _resized(n: Node, how: Resampling, axes: Sequence[Axis]) -> Value:
     if math.prod(shape) == 0:
         return Value(torch.empty(shape, dtype=x.dtype))
     found = [taps(axis, how) for axis in axes]
-    changed = [place for place, of in enumerate(found) if not of.keeps(x.shape[place])]
-    if how.mode == "nearest":
-        result = _taken(n, x, found, changed)
-    elif x.dtype.is_floating_point:
-        result = _weighted(n, x, how, found, changed)
-    else:
-        wide = n.cast(x, torch.float32)
-        result = n.cast(_weighted(n, wide, how, found, changed), x.dtype)
-    return _extrapolated(n, result, found)
+    if all(of.keeps(axis.size) for of, axis in zip(found, axes, strict=True)):
+        return _extrapolated(n, x, found)
+    whole = not x.dtype.is_floating_point
+    computed = n.cast(x, torch.float32) if whole and how.mode != "nearest" else x
+    result = _by_aten(n, computed, how.mode, axes, found)
+    if result is None:
+        result = _by_axes(n, computed, how.mode, found)
+    return _extrapolated(n, n.cast(result, x.dtype), found)
 
 
-def _taken(n: Node, x: Value, found: Sequence[Taps], changed: Sequence[int]) -> Value:
-    """Elements of ``x``, as they are."""
-    axes = x.rank - 2
-    spatial = changed and 1 <= axes <= len(_NEAREST) and changed[0] >= 2
-    if (
-        spatial
-        and x.dtype.is_floating_point
-        and all(_same_as_aten(found[place], x.shape[place], "nearest") for place in changed)
-    ):
-        return n.call(_NEAREST[axes - 1], x, [len(of.places) for of in found[2:]], None)
-    for place in changed:
-        x = n.call("index_select.default", x, place, Value(found[place].places[:, 0]))
-    return x
+def _by_aten(
+    n: Node, x: Value, mode: str, axes: Sequence[Axis], found: Sequence[Taps]
+) -> Value | None:
+    """All axes by one operator of ATen's that takes the same elements; None if there is none.
 
-
-def _weighted(
-    n: Node, x: Value, how: Resampling, found: Sequence[Taps], changed: Sequence[int]
-) -> Value:
-    """Weighted sums of elements of ``x``."""
-    axes = x.rank - 2
-    if changed and 1 <= axes <= len(_LINEAR) and changed[0] >= 2:
-        sizes = [len(of.places) for of in found[2:]]
-        name = _LINEAR[axes - 1] if how.mode == "linear" else _CUBIC
-        for corners in (False, True):
-            known = how.mode == "linear" or axes == 2  # ATen's cubic one has two axes
-            if known and all(
-                _same_as_aten(of, size, how.mode, corners=corners)
-                for of, size in zip(found[2:], x.shape[2:], strict=True)
+    It scales by the ratio of the sizes, or by a factor that need not be exactly that.
+    """
+    target = _ATEN.get((mode, x.rank - 2))
+    kept = all(of.keeps(axis.size) for of, axis in zip(found[:2], axes, strict=False))
+    if target is None or not kept or not x.dtype.is_floating_point:
+        return None
+    sizes, scales = [axis.target for axis in axes[2:]], [axis.scale for axis in axes[2:]]
+    for scaled in (False, True):
+        for corners in (None,) if mode == "nearest" else (False, True):
+            if all(
+                _same_as_aten(of, axis, mode, corners, scaled=scaled)
+                for of, axis in zip(found[2:], axes[2:], strict=True)
             ):
-                return n.call(name, x, sizes, corners, None)
-    for place in changed:
-        matrix = Value(found[place].matrix(x.shape[place]).to(x.dtype))
-        last = x.rank - 1
+                flags = [] if corners is None else [corners]
+                size = (None, *flags, scales) if scaled else (sizes, *flags, None)
+                return n.call(target, x, *size)
+    return None
+
+
+def _by_axes(n: Node, x: Value, mode: str, found: Sequence[Taps]) -> Value:
+    """One axis after the other, but those that stay as they are."""
+    last = x.rank - 1
+    for place, of in enumerate(found):
+        size = x.shape[place]
+        if of.keeps(size):
+            continue
+        if mode == "nearest":
+            x = n.call("index_select.default", x, place, Value(of.places[:, 0]))
+            continue
+        matrix = Value(of.matrix(size).to(x.dtype))
         moved = x if place == last else n.call("transpose.int", x, place, last)
         product = n.call("linear.default", moved, matrix)
         x = product if place == last else n.call("transpose.int", product, place, last)
@@ -169,22 +173,20 @@ def _extrapolated(n: Node, x: Value, found: Sequence[Taps]) -> Value:
     return n.call("where.self", Value(inside), x, n.constant(outside, x.dtype))
 
 
-def _same_as_aten(of: Taps, size: int, mode: str, *, corners: bool = False) -> bool:
+def _same_as_aten(of: Taps, axis: Axis, mode: str, corners: bool | None, *, scaled: bool) -> bool:
     """Whether ATen's operator takes the same elements with the same weights along an axis.
 
     Found by resampling random signals both ways, in double precision.
     """
     generator = torch.Generator().manual_seed(0)
-    signals = torch.rand(1, _PROBES, size, dtype=torch.float64, generator=generator)
-    theirs = _by_aten(signals, len(of.places), mode, corners)
-    ours = (signals[0][:, of.places] * of.weights).sum(2)
-    return torch.allclose(theirs[0], ours, rtol=0, atol=1e-9)
-
-
-def _by_aten(signals: Tensor, size: int, mode: str, corners: bool) -> Tensor:
-    if mode == "nearest":
-        return interpolate(signals, [size], mode="nearest")
-    if mode == "linear":
-        return interpolate(signals, [size], mode="linear", align_corners=corners)
-    plane = signals[:, :, None]
-    return interpolate(plane, [1, size], mode="bicubic", align_corners=corners)[:, :, 0]
+    signals = torch.rand(1, _PROBES, 1, axis.size, dtype=torch.float64, generator=generator)
+    planar = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}[mode]
+    theirs = interpolate(
+        signals,
+        size=None if scaled else (1, axis.target),
+        scale_factor=(1.0, axis.scale) if scaled else None,
+        mode=planar,
+        align_corners=corners,
+    )[0, :, 0]
+    ours = (signals[0, :, 0][:, of.places] * of.weights).sum(2)
+    return theirs.shape == ours.shape and torch.allclose(theirs, ours, rtol=0, atol=1e-9)
