@@ -1,9 +1,11 @@
-"""The whole stack as ``plait up`` starts it: real servers, API, Celery worker and beat."""
+"""The whole stack as ``plait up`` starts it (real servers, API, Celery worker and beat), and a real
+Chromium."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,8 +18,23 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    sync_playwright,
+)
 
 UP_SECONDS = 90
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 
 
 def plait(*arguments: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -109,3 +126,38 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         assert stop(process) == 0, (home / "up.log").read_text()
     finally:
         process.kill()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    flags = [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else FLAGS
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport={"width": 1440, "height": 1000}, accept_downloads=True)
+    yield made
+    made.close()
+
+
+def is_defect(message: ConsoleMessage) -> bool:
+    """An error that is not the browser's note of a 4xx, which the page explains itself."""
+    return message.type == "error" and not message.text.startswith("Failed to load resource")
+
+
+@pytest.fixture
+def page(context: BrowserContext, stack: Stack) -> Iterator[Page]:
+    """Logged in by a one-time link; the test fails if the page reported an error."""
+    opened = context.new_page()
+    problems: list[str] = []
+    opened.on("pageerror", lambda error: problems.append(str(error)))
+    opened.on("console", lambda m: problems.append(m.text) if is_defect(m) else None)
+    opened.goto(stack.login_link())
+    yield opened
+    assert not problems, problems
