@@ -56,7 +56,7 @@ def _adjacency_count(counts: dict[str, Any], row: str) -> str:
 def _pruning(r: int | None, s: int | None) -> str:
     if r is None and s is None:
         return "without pruning"
-    return f"r = {r or 'any'}, s = {s or 'any'}"
+    return f"with r = {r or 'any'}, s = {s or 'any'}"
 
 
 def totals_table(found: dict[str, Any]) -> Table:
