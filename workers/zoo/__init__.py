@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.export import ExportedProgram
 
-__all__ = ["Entry", "Input", "build", "find", "inputs", "known", "names", "parameters", "program"]
+__all__ = [
+    "Entry",
+    "Input",
+    "build",
+    "construct",
+    "find",
+    "inputs",
+    "known",
+    "names",
+    "parameters",
+    "program",
+]
 
 SEED = 0
 
@@ -28,7 +39,7 @@ def build(name: str) -> nn.Module:
     """
     from workers.zoo.initialise import initialise  # noqa: PLC0415  # torch, when needed
 
-    model = _construct(find(name))
+    model = construct(find(name))
     initialise(model, SEED)
     return model.eval()
 
@@ -38,7 +49,7 @@ def parameters(name: str) -> int:
     import torch  # noqa: PLC0415  # torch, when needed
 
     with torch.device("meta"):
-        model = _construct(find(name))
+        model = construct(find(name))
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -75,7 +86,8 @@ def program(
     return torch.export.export(build(name), example, dynamic_shapes=tuple(batch for _ in example))
 
 
-def _construct(entry: Entry) -> nn.Module:
+def construct(entry: Entry) -> nn.Module:
+    """The entry's model, its weights not yet set."""
     module, _, factory = entry.factory.partition(":")
     make: Callable[..., nn.Module] = getattr(
         importlib.import_module(f"{__name__}.{module}"), factory

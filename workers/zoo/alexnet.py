@@ -1,5 +1,5 @@
-"""AlexNet in one tower (Krizhevsky 2014, Section 5): that of 2012 without groups or local response
-normalisation, 224 px."""
+"""AlexNet in one tower (Krizhevsky 2014, "One weird trick"), 224 px: that of 2012 without groups or
+local response normalisation."""
 
 from __future__ import annotations
 

@@ -164,14 +164,14 @@ _ENTRIES = (
     Entry(
         "alexnet",
         "alexnet:AlexNet",
-        "Krizhevsky 2014, Section 5: AlexNet in one tower",
+        'Krizhevsky 2014, "One weird trick": AlexNet in one tower',
         _image(224),
         61_100_840,
     ),
     Entry(
         "deepspeech2",
         "rammer_rnns:DeepSpeech2",
-        "Amodei et al. 2016, Table 3, at the sizes of Rammer's Table 1",
+        "Amodei et al. 2016, Section 3.5, at the sizes of Rammer's Table 1",
         (Input("spectrogram", (1, 300, 171)),),
         6_492_157,
     ),
@@ -211,14 +211,14 @@ _ENTRIES = (
     Entry(
         "convnext",
         "convnext:convnext_tiny",
-        "Liu et al. 2022, Table 9: ConvNeXt-T",
+        "Liu et al. 2022, Section 3 and Table 9: ConvNeXt-T",
         _image(224),
         28_589_128,
     ),
     Entry(
         "convnext_xlarge",
         "convnext:convnext_xlarge",
-        "Liu et al. 2022, Table 9: ConvNeXt-XL, the size that DOPpler measures",
+        "Liu et al. 2022, Section 3: ConvNeXt-XL, the size that DOPpler measures",
         _image(224),
         350_196_968,
     ),

@@ -1,4 +1,4 @@
-"""ConvNeXt (Liu et al. 2022, Figure 4 and Table 9) at 224 px."""
+"""ConvNeXt (Liu et al. 2022, Section 3, Figure 4 and Table 9) at 224 px."""
 
 from __future__ import annotations
 

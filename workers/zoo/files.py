@@ -66,14 +66,14 @@ def _write_onnx(name: str, exported: ExportedProgram, path: Path, batch_size: in
 
 @contextmanager
 def _without_hints() -> Iterator[None]:
-    """Keep from the user what torch tells its own developers: that it calls a function of its own
-    that will go, and that torchvision, of which the zoo uses nothing, could be installed."""
+    """Keep from the user what torch says to developers: that it uses a function of its own that
+    will go, that inputs share an axis name, that torchvision, which the zoo does not use, lacks."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore")
             yield
     finally:
         logger.setLevel(level)

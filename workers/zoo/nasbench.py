@@ -36,7 +36,7 @@ class CellGraph:
         return sum(map(len, self.reads))
 
     def channels(self, inputs: int, outputs: int) -> tuple[int, ...]:
-        """Each vertex's channels (Section 2.2): those that the output reads share its channels
+        """Each vertex's channels: those that the output reads share its channels
         evenly, the first ones taking what is left over; any other has as many as the widest vertex
         that reads it."""
         last = len(self.reads) - 1

@@ -3,7 +3,7 @@
 WS(4, 0.75) graphs, 16 nodes in the first stage and 32 in each of the three others, 154 channels in
 the first and twice as many in each that follows: the network that IOS measures (its Table 2 counts
 the three large stages). The graphs are our own draws; the seeds were chosen such that parameters
-and multiply-adds lie within a standard deviation of the means that Xie et al. report (Table 4).
+and multiply-adds lie within a standard deviation of the means that Xie et al. report.
 
 A node adds what it reads, without the learned factor of each edge: IOS does so too, and it changes
 neither the shapes nor what waits for what. Then follow ReLU, separable convolution and batch
