@@ -9,6 +9,7 @@ import { Loading } from "@/components/Loading";
 import { LoadMore } from "@/components/LoadMore";
 import { PageHeader } from "@/components/PageHeader";
 import { Panel } from "@/components/Panel";
+import { formatTitles } from "@/lib/formats";
 
 import { SendingList } from "./SendingList";
 import { UploadsTable } from "./UploadsTable";
@@ -21,12 +22,12 @@ export function ModelsPage() {
     notifications.show({ title: upload.filename, message: "Stored. A job can use it now." }),
   );
   const devices = useQuery(devicesQuery);
-  const formats = new Set(devices.data?.flatMap((device) => device.capabilities.formats));
+  const formats = formatTitles(devices.data?.flatMap((device) => device.capabilities.formats) ?? []);
   return (
     <>
       <PageHeader title="Models" description="Your own model files, and the zoo's networks." />
       <Stack gap="md">
-        <UploadZone suffixes={[...formats].map((format) => `.${format}`)} onFiles={sending.send} />
+        <UploadZone formats={formats} onFiles={sending.send} />
         <SendingList files={sending.files} onRemove={sending.remove} />
         <Grid gap="md">
           <Grid.Col span={{ base: 12, lg: 8 }}>
@@ -50,7 +51,7 @@ function Uploads() {
       {query.isError && <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />}
       {query.isSuccess && uploads.length === 0 && (
         <EmptyState title="No model has been uploaded yet">
-          Export one with torch.export.export, save it as a .pt2 file and drop it above. The zoo's
+          Export one to ONNX, or with torch.export as a .pt2 file, and drop it above. The zoo's
           networks are ready without an upload.
         </EmptyState>
       )}

@@ -5,13 +5,13 @@ import { type DragEvent, useRef, useState } from "react";
 import classes from "./UploadZone.module.css";
 
 interface UploadZoneProps {
-  /** File name endings, each with its dot. */
-  suffixes: readonly string[];
+  /** What can be dropped here, for people. */
+  formats: readonly string[];
   onFiles: (files: readonly File[]) => void;
 }
 
 /** Where model files are dropped or chosen. What a file is, the service decides. */
-export function UploadZone({ suffixes, onFiles }: UploadZoneProps) {
+export function UploadZone({ formats, onFiles }: UploadZoneProps) {
   const [over, setOver] = useState(false);
   // Moving onto a child leaves the parent, so enters and leaves are counted.
   const depth = useRef(0);
@@ -55,8 +55,8 @@ export function UploadZone({ suffixes, onFiles }: UploadZoneProps) {
           Drop model files here
         </Text>
         <Text size="xs" c="dimmed">
-          {suffixes.length > 0
-            ? `${suffixes.join(", ")} · as torch.export.save writes them`
+          {formats.length > 0
+            ? formats.join(" · ")
             : "No worker has said yet which formats it reads"}
         </Text>
       </div>

@@ -4,7 +4,7 @@ import type { FormProps } from "./form";
 
 export function SearchFields({ form }: FormProps) {
   return (
-    <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md">
+    <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }} spacing="md">
       <TagsInput
         label="Batch sizes"
         description="Each is tuned on its own"
@@ -15,6 +15,15 @@ export function SearchFields({ form }: FormProps) {
         clearable
         data-testid="new-job-batch-sizes"
         {...form.getInputProps("batchSizes")}
+      />
+      <NumberInput
+        label="Sequence length"
+        description="Of what the model leaves open besides the batch"
+        placeholder="As exported"
+        allowDecimal={false}
+        hideControls
+        data-testid="new-job-sequence-length"
+        {...form.getInputProps("sequenceLength")}
       />
       <NumberInput
         label="Budget"

@@ -49,6 +49,11 @@ describe("request", () => {
     expect(body.granularity).toBe("fused");
   });
 
+  it("leaves the sequence length to the model unless one is given", () => {
+    expect(request(values({})).sequence_length).toBeNull();
+    expect(request(values({ sequenceLength: "128" })).sequence_length).toBe(128);
+  });
+
   it("has a place in the form for every field's error", () => {
     const { ios, ...rest } = request(values({}));
     const paths = [...Object.keys(rest), ...Object.keys(ios).map((key) => `ios.${key}`)];

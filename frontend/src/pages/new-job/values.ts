@@ -6,6 +6,8 @@ export interface Values {
   model: string;
   device: string;
   batchSizes: string[];
+  /** Empty for the length that the model was exported with. */
+  sequenceLength: number | string;
   schedulers: string[];
   budgetSeconds: number | string;
   granularity: Granularity;
@@ -19,6 +21,7 @@ export const DEFAULTS: Values = {
   model: "",
   device: "",
   batchSizes: ["1"],
+  sequenceLength: "",
   schedulers: ["sequential", "greedy", "ios"],
   budgetSeconds: 300,
   granularity: "fused",
@@ -33,6 +36,7 @@ export const FIELD_OF = {
   model: "model",
   device: "device",
   batch_sizes: "batchSizes",
+  sequence_length: "sequenceLength",
   schedulers: "schedulers",
   budget_seconds: "budgetSeconds",
   granularity: "granularity",
@@ -69,6 +73,7 @@ export function request(values: Values): TuningJob {
     model: values.model,
     device: values.device,
     batch_sizes: values.batchSizes.map(Number),
+    sequence_length: values.sequenceLength === "" ? null : Number(values.sequenceLength),
     schedulers: values.schedulers,
     budget_seconds: Number(values.budgetSeconds),
     granularity: values.granularity,

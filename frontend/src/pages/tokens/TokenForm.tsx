@@ -10,7 +10,10 @@ const SCOPES: readonly { scope: Scope; note: string }[] = [
   { scope: "read", note: "see jobs, results and devices" },
   { scope: "write", note: "start, cancel and retry jobs; includes read" },
   { scope: "upload", note: "store model files that are only data" },
-  { scope: "upload:trusted", note: "also .pt2 files, which execute code when a worker loads them" },
+  {
+    scope: "upload:trusted",
+    note: "also .pt2 and TorchScript files, which execute code when a worker loads them",
+  },
   { scope: "admin", note: "everything, tokens included" },
 ];
 
