@@ -483,7 +483,7 @@ export interface paths {
         /**
          * Create Upload
          * @description Store a model file: the body is the file's bytes. Formats that execute code when loaded,
-         *     such as .pt2, need the scope ``upload:trusted``.
+         *     which are .pt2 and TorchScript, need the scope ``upload:trusted``.
          */
         post: operations["create_upload"];
         delete?: never;
