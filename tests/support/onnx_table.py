@@ -13,7 +13,7 @@ from onnx import defs
 from support.onnx_nodes import NodeTest, outcome, refusals
 
 from workers.graph.importers.onnx.model_file import OLDEST_OPSET
-from workers.graph.importers.onnx.operators import describe
+from workers.graph.importers.onnx.operators import describe, refused
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "onnx.md"
 _BEGIN, _END = "<!-- begin: written by tests/support/onnx_table.py -->", "<!-- end -->"
@@ -91,12 +91,14 @@ def _in_force(versions: Iterable[int]) -> int:
 
 
 def _way(name: str, version: int) -> str:
+    if (reason := refused("", name)) is not None:
+        return f"refused: {reason}"
     if describe("", name, version) is not None:
         return "supported"
     schema = defs.get_schema(name, version, "")
     if schema.has_function or schema.has_context_dependent_function:
         return "supported, by ONNX's own definition"
-    return "refused with a message"
+    return "refused: not supported"
 
 
 def _refused() -> Iterable[str]:

@@ -8,6 +8,7 @@ and is recorded. Shape arithmetic and weights made by nodes vanish on the way.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -71,6 +72,8 @@ class Recorder:
         self._operators: list[Operator] = []
         self._inputs: list[str] = []
         self._weights: dict[str, Tensor] = {}
+        self._transposed: dict[int, tuple[Value, Value]] = {}
+        self._numbers: Counter[str] = Counter()
         self._weight_names: dict[int, tuple[Value, str]] = {}
 
     def input(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Value:
@@ -99,6 +102,13 @@ class Recorder:
             return tuple(Value(tensor) for tensor in _as_tensors(computed))
         shapes = function(*_mapped(arguments, _meta), **_mapped(keywords, _meta))
         return self._record(target, arguments, keywords, _as_tensors(shapes))
+
+    def transposed(self, matrix: Value) -> Value:
+        """A constant matrix the other way round, the same value each time, so that nodes which
+        share it share a weight."""
+        if id(matrix) not in self._transposed:
+            self._transposed[id(matrix)] = matrix, Value(matrix.tensor.t(), matrix.name)
+        return self._transposed[id(matrix)][1]
 
     def trace(self, function: Callable[..., Any], *values: Value) -> tuple[Value, ...]:
         """All results of a torch function of tensors, recorded operator by operator."""
@@ -206,10 +216,9 @@ class Recorder:
 
     def _unused(self, name: str) -> str:
         base = unique = _clean(name)
-        number = 0
         while unique in self._values:
-            number += 1
-            unique = f"{base}.{number}"
+            self._numbers[base] += 1
+            unique = f"{base}.{self._numbers[base]}"
         return unique
 
 

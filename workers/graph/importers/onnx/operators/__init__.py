@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 from functools import cache
 
-from workers.graph.importers.onnx.operators.registry import Description, table
+from workers.graph.importers.onnx.operators.registry import Description, refusals, table
 
 
 def describe(domain: str, op_type: str, version: int) -> Description | None:
@@ -21,9 +21,10 @@ def describe(domain: str, op_type: str, version: int) -> Description | None:
     return None if since is None else versions[since]
 
 
-def described() -> tuple[tuple[str, str], ...]:
-    """Domain and name of every operator that has a description."""
-    return tuple(sorted(_all()))
+def refused(domain: str, op_type: str) -> str | None:
+    """Why an operator is refused, whatever its inputs; None if it is not."""
+    _all()
+    return refusals().get((domain, op_type))
 
 
 @cache

@@ -11,6 +11,7 @@ from workers.graph.importers.onnx.node import Node
 from workers.graph.importers.onnx.operators.registry import (
     onnx_operator,
     onnx_operator_with_outputs,
+    refuse_operators,
 )
 from workers.graph.importers.onnx.recorder import Value
 from workers.graph.importers.onnx.tensors import dtype_of
@@ -327,14 +328,6 @@ def _bit_cast(n: Node) -> Value:
     return n.call("view.dtype", n[0], dtype)
 
 
-@onnx_operator(
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
-    "Bernoulli",
-)  # fmt: skip
-def _random(n: Node) -> Value:
-    raise n.refuse("it draws random numbers, so that no schedule could be verified")
-
-
 @onnx_operator_with_outputs("Dropout")
 def _dropout(n: Node) -> tuple[Value, ...]:
     training = n.optional(2)
@@ -347,5 +340,10 @@ def _dropout(n: Node) -> tuple[Value, ...]:
     return n[0], Value(torch.ones(n[0].shape, dtype=torch.bool))
 
 
+refuse_operators(
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
+    "Bernoulli",
+    because="it draws random numbers, so that no schedule could be verified",
+)  # fmt: skip
 _register_unary()
 _register_binary()

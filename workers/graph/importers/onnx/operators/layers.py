@@ -285,7 +285,7 @@ def _gemm(n: Node) -> Value:
     if not a.dtype.is_floating_point:
         return _integer_gemm(n, a, b, c, alpha, beta)
     transposed = n.integer("transB", 0)
-    weight = b if transposed else n.call("transpose.int", b, 0, 1)
+    weight = b if transposed else _transposed(n, b)
     is_bias = c is None or (c.rank == 1 and c.shape[0] in (1, weight.shape[0]))
     if alpha == beta == 1.0 and is_bias:
         if c is not None and c.shape != (weight.shape[0],):
@@ -297,6 +297,10 @@ def _gemm(n: Node) -> Value:
     if c is None:
         return product
     return n.call("add.Tensor", product, c if beta == 1.0 else n.call("mul.Tensor", c, beta))
+
+
+def _transposed(n: Node, b: Value) -> Value:
+    return n.recorder.transposed(b) if b.constant else n.call("transpose.int", b, 0, 1)
 
 
 def _integer_gemm(n: Node, a: Value, b: Value, c: Value | None, alpha: float, beta: float) -> Value:
@@ -324,8 +328,7 @@ def matmul(n: Node, a: Value, b: Value) -> Value:
         product = n.call("matmul.default", n.cast(a, torch.int64), n.cast(b, torch.int64))
         return n.cast(product, a.dtype)
     if b.constant and b.rank == 2 and a.rank >= 2 and not a.constant:
-        weight = Value(b.tensor.t(), b.name)
-        return n.call("linear.default", a, weight)
+        return n.call("linear.default", a, n.recorder.transposed(b))
     return n.call("matmul.default", a, b)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import torch
 
-from workers.graph.importers.onnx.node import Item, Node
+from workers.graph.importers.onnx.node import Node
 from workers.graph.importers.onnx.operators.registry import (
     onnx_operator,
     onnx_operator_with_outputs,
+    refuse_operators,
 )
 from workers.graph.importers.onnx.recorder import Value
 from workers.graph.importers.onnx.tensors import dtype_of
@@ -436,11 +437,8 @@ def _compress(n: Node) -> Value:
     return n.call("index_select.default", x, axis, Value(torch.nonzero(condition).reshape(-1)))
 
 
-_DATA_DEPENDENT = (
-    "the shape of its result depends on the data, and Plait needs every shape to be known before"
-)
-
-
-@onnx_operator_with_outputs("Unique", "NonMaxSuppression")
-def _data_dependent(n: Node) -> Sequence[Item]:
-    raise n.refuse(_DATA_DEPENDENT)
+refuse_operators(
+    "Unique", "NonMaxSuppression",
+    because="the shape of its result depends on the data, and Plait needs every shape to be known "
+    "before; leave this step to the program around the model",
+)  # fmt: skip
