@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -14,10 +15,11 @@ from torch import Tensor
 
 from workers.graph.graph import DtypeRef, Graph, TensorSpec, ValueRef
 from workers.graph.interpreter import run_graph
-from workers.graph.passes import constants
+from workers.graph.passes import constants, optimise
 from workers.graph.passes.constants import fold_constants
 from workers.graph.passes.deduplicate import deduplicate_weights
 from workers.graph.passes.identities import drop_identities
+from workers.graph.passes.products import linear_from_product
 from workers.graph.passes.subexpressions import merge_common_subexpressions
 
 X, W, A = ValueRef("x"), ValueRef("w"), ValueRef("a")
@@ -277,6 +279,88 @@ def test_a_factor_is_part_of_the_sum_that_it_scales() -> None:
     assert len(drop_identities(graph).operators) == 1
 
 
+# Products
+
+
+def test_a_product_with_a_weight_and_a_sum_is_a_linear_layer() -> None:
+    graph, weights = graph_of_calls(
+        [
+            call("p", "matmul.default", X, W),
+            call("q", "add.Tensor", ValueRef("b"), ValueRef("p")),
+            call("y", "gelu.default", ValueRef("q")),
+        ],
+        outputs=("y",),
+        inputs={"x": (2, 3, 5)},
+        weights={"w": (5, 6), "b": (6,)},
+        shapes=dict.fromkeys("pqy", (2, 3, 6)),
+    )
+    product = linear_from_product(graph, weights)
+    assert targets(product[0]) == ["linear", "add", "gelu"]
+    assert product[0].values["w"].shape == product[1]["w"].shape == (6, 5)
+    assert_same((graph, weights), product, 1e-5)
+    after = optimise(graph, weights)
+    assert targets(after[0]) == ["linear", "gelu"]
+    assert [unit.kind for unit in after[0].units] == ["linear"]
+    assert_same((graph, weights), after, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "shapes"),
+    [
+        (X, ValueRef("z"), {}),
+        (W, X, {}),
+        (W, W, {}),
+        (X, W, {"y": (2, 4, 4), "w": (2, 4, 4)}),
+        (X, W, {"x": (4,), "y": (4,)}),
+    ],
+    ids=["computed", "from the left", "both", "a batch of matrices", "a vector"],
+)
+def test_other_products_stay(
+    left: ValueRef, right: ValueRef, shapes: dict[str, tuple[int, ...]]
+) -> None:
+    graph, weights = graph_of_calls(
+        [call("y", "matmul.default", left, right)],
+        outputs=("y",),
+        inputs={"x": shapes.get("x", (4, 4)), "z": (4, 4)},
+        weights={"w": shapes.get("w", (4, 4))},
+        shapes={"y": shapes.get("y", (4, 4))},
+    )
+    assert linear_from_product(graph, weights)[0] == graph
+
+
+def test_a_matrix_that_something_else_reads_stays() -> None:
+    graph, weights = graph_of_calls(
+        [
+            call("p", "mm.default", X, W),
+            call("y", "mm.default", ValueRef("p"), W),
+        ],
+        outputs=("y",),
+    )
+    assert linear_from_product(graph, weights)[0] == graph
+
+
+# Large graphs
+
+
+def test_five_thousand_operators_take_seconds() -> None:
+    """Less than one here; a quadratic scan would take minutes."""
+    calls = []
+    last = "x"
+    for number in range(1000):
+        fork = [call(f"{number}_{side}", "mm.default", ValueRef(last), W) for side in "ab"]
+        calls += fork
+        calls += [
+            call(f"{operator.name}t", "tanh.default", ValueRef(operator.name)) for operator in fork
+        ]
+        last = f"{number}"
+        calls.append(call(last, "add.Tensor", ValueRef(f"{number}_at"), ValueRef(f"{number}_bt")))
+    graph, weights = graph_of_calls(calls, outputs=(last,))
+    started = time.perf_counter()
+    after, _ = optimise(graph, weights, merge_common=False)
+    assert time.perf_counter() - started < 20
+    assert len(after.units) == 3000
+
+
 # All of them on any graph
 
 
@@ -298,7 +382,11 @@ def _deduplicate(graph: Graph, weights: Weights) -> tuple[Graph, Mapping[str, Te
     return deduplicate_weights(graph, weights)
 
 
-@pytest.mark.parametrize("rewrite", [_fold, _merge, _drop, _deduplicate])
+def _product(graph: Graph, weights: Weights) -> tuple[Graph, Mapping[str, Tensor]]:
+    return linear_from_product(graph, weights)
+
+
+@pytest.mark.parametrize("rewrite", [_fold, _merge, _drop, _deduplicate, _product])
 @settings(deadline=None, max_examples=30)
 @given(data=st.data())
 def test_any_graph_keeps_its_values_and_a_second_time_changes_nothing(

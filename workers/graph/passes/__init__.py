@@ -32,12 +32,13 @@ def optimise(
     from workers.graph.passes.batch_norm import fold_batch_norm  # noqa: PLC0415
     from workers.graph.passes.constants import fold_constants  # noqa: PLC0415
     from workers.graph.passes.deduplicate import deduplicate_weights  # noqa: PLC0415
+    from workers.graph.passes.products import linear_from_product  # noqa: PLC0415
 
     wanted = Granularity(granularity)
     graph, held = fold_constants(drop_identities(graph), weights)
     if merge_common:
         graph, held = deduplicate_weights(graph, held)
         graph = merge_common_subexpressions(graph)
-    graph, held = fold_batch_norm(graph, held)
+    graph, held = fold_batch_norm(*linear_from_product(graph, held))
     graph = fuse(graph, wanted)
     return graph, {name: held[name] for name in graph.weights}
