@@ -90,8 +90,23 @@ def check(test: NodeTest) -> None:
         ):
             assert found.dtype == wanted.dtype, f"{declared.name} is {found.dtype}"
             torch.testing.assert_close(
-                widened(found), widened(wanted), rtol=test.rtol, atol=test.atol, equal_nan=True
+                widened(found),
+                widened(wanted),
+                rtol=test.rtol,
+                atol=max(test.atol, rounding(wanted)),
+                equal_nan=True,
             )
+
+
+def rounding(expected: Tensor) -> float:
+    """Four units in the last place of the largest element: sums that are taken in another order,
+    or on another processor, differ by as much."""
+    finite = (
+        expected[expected.isfinite()] if expected.dtype.is_floating_point else expected.new_empty(0)
+    )
+    if not finite.numel():
+        return 0.0
+    return 4 * torch.finfo(expected.dtype).eps * float(finite.abs().max())
 
 
 def computed(model: onnx.ModelProto, inputs: Mapping[str, Tensor]) -> list[Tensor]:
