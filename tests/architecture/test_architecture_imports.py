@@ -10,7 +10,7 @@ import importlib, pkgutil, sys
 
 ABSENT = {
     "alembic", "backend", "celery", "fastapi", "fsspec", "httpx", "kombu", "orjson", "plotly",
-    "psutil", "psycopg", "pydantic", "redis", "rich", "safetensors", "sqlalchemy", "typer",
+    "onnx", "onnxruntime", "onnxscript", "psutil", "psycopg", "pydantic", "redis", "rich", "safetensors", "sqlalchemy", "typer",
 }
 
 class Refuse:
@@ -21,8 +21,9 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 import workers
 SERVICE = ("workers.runner", "workers.app", "workers.tasks", "workers.__main__")
+ONNX = ("workers.graph.importers.onnx",)  # an extra; opened only for files of that format
 for module in pkgutil.walk_packages(workers.__path__, "workers."):
-    if not module.name.startswith(SERVICE):
+    if not module.name.startswith(SERVICE + ONNX):
         importlib.import_module(module.name)
         print(module.name)
 """
