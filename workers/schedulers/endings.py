@@ -191,6 +191,10 @@ class _Admitted:
     ) -> None:
         count = len(successors)
         self._before = predecessors(successors)
+        self._neighbours = [
+            before | sum(1 << after for after in set(successors[unit]))
+            for unit, before in enumerate(self._before)
+        ]
         self._below = tuple(mask | 1 << u for u, mask in enumerate(descendants(successors)))
         self._max_units = count if pruning.max_units is None else pruning.max_units
         self._single_source = convention == "published"
@@ -204,7 +208,7 @@ class _Admitted:
             self._counts_sources or self._single_source or self._max_units < count
         )
         self._may_grow = _Memo(self._is_within_bounds)
-        self._has_few_groups = _Memo(lambda e: len(self._groups(e)) <= self._max_groups)
+        self._is_transition = _Memo(self._has_few_groups)
 
     def extended(self, endings: list[int], unit: int) -> list[int]:
         """``endings`` with ``unit`` added, without those of which none can become admitted."""
@@ -224,38 +228,56 @@ class _Admitted:
         """Those of ``endings`` that have at most s groups."""
         if self._max_groups == self._max_sources:
             return endings
-        has_few_groups = self._has_few_groups
-        return [ending for ending in endings if has_few_groups[ending]]
+        is_transition = self._is_transition
+        return [ending for ending in endings if is_transition[ending]]
 
     def _is_within_bounds(self, ending: int) -> bool:
-        groups = self._groups(ending)
-        return (
-            sum(sources for _, sources in groups) <= self._max_sources
-            and all(group.bit_count() <= self._max_units for group, _ in groups)
-            and not (self._single_source and any(sources > 1 for _, sources in groups))
-        )
+        """Whether an ending may grow, given that it may without its last Unit."""
+        if self._counts_sources and self._sources(ending) > self._max_sources:
+            return False
+        group = self._last_group(ending)
+        if group.bit_count() > self._max_units:
+            return False
+        first = (group & -group).bit_length() - 1
+        return not self._single_source or not group & ~self._below[first]
 
-    def _groups(self, ending: int) -> list[tuple[int, int]]:
-        """The groups of an ending, each with the number of its sources.
+    def _sources(self, ending: int) -> int:
+        return sum(not self._before[unit] & ending for unit in bits(ending))
+
+    def _last_group(self, ending: int) -> int:
+        """The group of the last Unit, or more than r Units of it."""
+        last = ending.bit_length() - 1
+        group = 1 << last
+        fresh = self._before[last] & ending
+        while fresh:
+            group |= fresh
+            if group.bit_count() > self._max_units:
+                break
+            beside = 0
+            for unit in bits(fresh):
+                beside |= self._neighbours[unit]
+            fresh = beside & ending & ~group
+        return group
+
+    def _has_few_groups(self, ending: int) -> bool:
+        """Whether there are at most s groups: whatever the sources reach, joined where it meets.
 
         What is reachable from a Unit without leaving the ending is what is reachable at all. The
         first Unit that no earlier source reaches is a source.
         """
-        groups: list[tuple[int, int]] = []
+        groups: list[int] = []
         left = ending
         while left:
             group = self._below[(left & -left).bit_length() - 1] & ending
             left &= ~group
-            sources = 1
             apart = []
             for other in groups:
-                if other[0] & group:
-                    group |= other[0]
-                    sources += other[1]
+                if other & group:
+                    group |= other
                 else:
                     apart.append(other)
-            groups = [*apart, (group, sources)]
-        return groups
+            groups = [*apart, group]
+        return len(groups) <= self._max_groups
 
 
 class _Memo(dict[int, bool]):
