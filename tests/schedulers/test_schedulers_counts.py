@@ -128,3 +128,13 @@ def test_the_limit_is_exact_without_pruning() -> None:
     assert count(SQUEEZENET.successors, max_transitions=59) == TooLarge(
         59, "counting stopped after 59 endings"
     )
+
+
+def test_the_cell_as_nasnet_s_authors_publish_it() -> None:
+    """It differs from the one of Table 1 by one edge, as docs/inspect.md says."""
+    successors = [set(after) for after in NASNET_LARGE.successors]
+    successors[3].remove(6)
+    successors[2].add(6)
+    counts = count([sorted(after) for after in successors], convention="published")
+    assert isinstance(counts, Counts)
+    assert (counts.transitions, counts.schedules) == (287_069, 4_954_670_757_624)
