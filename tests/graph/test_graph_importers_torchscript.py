@@ -107,6 +107,10 @@ MODELS: dict[str, tuple[nn.Module, Tensor]] = {
     "lstm": (nn.LSTM(8, 4, batch_first=True), example(2, 3, 8)),
     "norms": (nn.Sequential(nn.GroupNorm(2, 8), nn.LayerNorm(6), nn.GELU()), example()),
     "size of the input": (Function(lambda x: x.view(x.shape[0], -1) * x.size(1)), example()),
+    "size through a tensor": (
+        Function(lambda x: x[:, : x.shape[1] // 2] + x[:, x.shape[1] // 2 :]),
+        example(),
+    ),
     "nested outputs": (Function(lambda x: (x + 1, [x * 2, x.sum(1)])), example()),
     "in place": (Function(lambda x: (x * 2).add_(1).relu_()), example()),
     "embedding": (nn.Embedding(10, 4), torch.zeros(2, 5, dtype=torch.int64)),

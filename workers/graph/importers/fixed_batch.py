@@ -8,6 +8,7 @@ refuses a model that mixes the samples of a batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,10 +23,6 @@ from workers.graph.random_inputs import random_inputs
 
 Original = Callable[[Mapping[str, Tensor]], list[Tensor]]
 """A model as a function of its inputs by name; the outputs come in order."""
-
-RELATIVE_ERROR = 1e-2
-"""Of the largest magnitude in an output. A mixed-up batch is wrong by far more, and how exact a
-Graph must be is decided when it is verified, not here."""
 
 ADVICE = (
     "ask for {size}, or export the model with an open batch: torch.export.export(…, "
@@ -196,9 +193,12 @@ def refusal(size: int, batch_size: int, why: str) -> ImportFailure:
 def _close(found: Tensor, right: Tensor) -> bool:
     if not right.dtype.is_floating_point:
         return torch.equal(found, right)
+    # Half of a type's digits, of the largest magnitude: a batch that is mixed up is wrong by more,
+    # and how exact a Graph must be is decided when it is verified.
+    tolerance = math.sqrt(torch.finfo(right.dtype).eps)
     found, right = found.double(), right.double()
     scale = right.nan_to_num(0, 0, 0).abs().max().item() if right.numel() else 0.0
-    return torch.allclose(found, right, rtol=0, atol=RELATIVE_ERROR * scale, equal_nan=True)
+    return torch.allclose(found, right, rtol=0, atol=tolerance * scale, equal_nan=True)
 
 
 def _with(shape: tuple[int, ...], axis: int | None, size: int) -> tuple[int, ...]:

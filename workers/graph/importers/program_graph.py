@@ -19,6 +19,7 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
 from workers.graph.graph import Argument, DtypeRef, Graph, Operator, TensorSpec, ValueRef
 from workers.graph.importers.canonical import REWRITTEN, canonical
+from workers.graph.importers.known_numbers import NotKnownError, known_value
 from workers.graph.importers.program_inputs import ProgramInputs, dtype_name
 from workers.graph.importers.source import ImportFailure
 from workers.graph.operators import KINDS
@@ -195,13 +196,13 @@ class _Recorder:
         assert callable(function)  # noqa: S101  # what call_function means
         try:
             return function(*arguments, **keywords)
-        except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            raise ImportFailure(
-                "unsupported_operator",
-                f"what operator {node.name!r} ({node.target}) returns depends on the data, and "
-                "Plait needs every shape and number to be known before",
-                node.name,
-            ) from error
+        except DataDependentOutputException as error:
+            try:
+                return known_value(node, self._results, self._weights)
+            except NotKnownError:
+                raise _depends_on_data(node) from error
+        except DynamicOutputShapeException as error:
+            raise _depends_on_data(node) from error
         except Exception as error:
             sizes = {name: list(spec.shape) for name, spec in self._inputs.tensors.items()}
             raise ImportFailure(
@@ -265,6 +266,15 @@ def _refuse_random(
             "mode",
             node.name,
         )
+
+
+def _depends_on_data(node: fx.Node) -> ImportFailure:
+    return ImportFailure(
+        "unsupported_operator",
+        f"what operator {node.name!r} ({node.target}) returns depends on the data, and Plait needs "
+        "every shape and number to be known before",
+        node.name,
+    )
 
 
 def _unsupported(node: fx.Node) -> ImportFailure:
