@@ -39,10 +39,12 @@ describe("layoutBlock", () => {
     }
   });
 
-  it("keeps everything within its own size, counted from the middle above", () => {
-    const { width, height, centres, edges } = layoutBlock([[1, 2, 3], [4], [4], [4], []]);
+  it("keeps everything within its own size, counted from the last unit", () => {
+    const { left, width, height, centres, edges } = layoutBlock([[1, 2, 3], [4], [4], [4], []]);
+    expect(centres.at(-1)!.x).toBe(0);
     for (const { x, y } of [...centres, ...edges.flatMap((edge) => edge.points)]) {
-      expect(Math.abs(x)).toBeLessThanOrEqual(width / 2 + 0.001);
+      expect(x).toBeGreaterThanOrEqual(left);
+      expect(x).toBeLessThanOrEqual(left + width);
       expect(y).toBeGreaterThanOrEqual(0);
       expect(y).toBeLessThanOrEqual(height);
     }

@@ -2,16 +2,17 @@
  * Where the Units of each Block stand. Blocks are in series, so each is laid out on its own and
  * `scene.ts` stacks them; blocks with the same edges share one layout.
  */
-import { graphlib, layout } from "@dagrejs/dagre";
+import { type Layers, splitLongEdges } from "./layered/layers";
+import { orderLayers } from "./layered/order";
+import { placeNodes } from "./layered/place";
+import { assignRanks, type Successors } from "./layered/ranks";
 
 /** The size of a Unit's box, in the drawing's own units. */
 export const UNIT = { width: 148, height: 36 } as const;
 
-const RANK_GAP = 30;
-const NODE_GAP = 16;
-
-/** Network simplex gives shorter edges, but takes more than a second from here on. */
-const SIMPLEX_UNITS = 300;
+const LAYER_GAP = 30;
+const BOX_GAP = 16;
+const BEND_GAP = 12;
 
 /** What of a graph decides the drawing. `block` and `successors` are positions. */
 export interface GraphShape {
@@ -32,10 +33,12 @@ export interface InnerEdge {
 }
 
 /**
- * Coordinates count from the middle of the block's upper edge. `entries` lead from one point of
- * that edge to the Units that read what the block before ends with.
+ * `x` counts from the middle of the block's last Unit, so that blocks hang on one line, and `y`
+ * from its upper edge. `entries` lead from one point of that edge to the Units that read what the
+ * block before ends with.
  */
 export interface BlockLayout {
+  left: number;
   width: number;
   height: number;
   centres: Point[];
@@ -69,41 +72,86 @@ function enteredUnits(graph: GraphShape, first: number, n: number): number[] {
   return before.filter((s) => s >= first && s < first + n).map((s) => s - first);
 }
 
-const ENTRY = "entry";
-
-/** Layers from top to bottom (Sugiyama), by dagre, under a point that leads to `entered`. */
-export function layoutBlock(
-  successors: readonly (readonly number[])[],
-  entered: readonly number[] = [],
-): BlockLayout {
-  const graph = new graphlib.Graph();
-  graph.setGraph({
-    ranksep: RANK_GAP,
-    nodesep: NODE_GAP,
-    ranker: successors.length > SIMPLEX_UNITS ? "tight-tree" : "network-simplex",
-  });
-  successors.forEach((_, unit) => graph.setNode(String(unit), { ...UNIT }));
-  successors.forEach((after, unit) => {
-    for (const successor of after) graph.setEdge(String(unit), String(successor), {});
-  });
-  if (entered.length > 0) graph.setNode(ENTRY, { width: 0, height: 0 });
-  for (const unit of entered) graph.setEdge(ENTRY, String(unit), {});
-  layout(graph);
-  const { width = UNIT.width, height = UNIT.height } = graph.graph();
-  const centred = ({ x, y }: Point): Point => ({ x: x - width / 2, y });
-  const drawn = graph.edges().map((edge) => ({
-    edge,
-    points: ((graph.edge(edge) as { points?: Point[] }).points ?? []).map(centred),
-  }));
-  return {
-    width,
-    height,
-    centres: successors.map((_, unit) => centred(graph.node(String(unit)) as Point)),
-    edges: drawn.flatMap(({ edge, points }) =>
-      edge.v === ENTRY ? [] : [{ from: Number(edge.v), to: Number(edge.w), points }],
-    ),
-    entries: drawn.flatMap(({ edge, points }) =>
-      edge.v === ENTRY ? [{ to: Number(edge.w), points }] : [],
-    ),
+/** Layers from top to bottom, under a point that leads to `entered`. */
+export function layoutBlock(successors: Successors, entered: readonly number[] = []): BlockLayout {
+  const enters = entered.length > 0;
+  // Node 0 is the point above, if there is one; it has the first layer for itself.
+  const shift = enters ? 1 : 0;
+  const nodes = enters ? [entered, ...successors].map((after) => after.map((s) => s + 1)) : successors;
+  const ranks = assignRanks(nodes).map((rank, node) =>
+    enters ? (node === 0 ? 0 : Math.max(rank, 1)) : rank,
+  );
+  const graph = splitLongEdges(nodes, ranks);
+  orderLayers(graph);
+  const isBox = (node: number) => node >= shift && node < graph.nodes;
+  const half = (node: number) => (isBox(node) ? UNIT.width / 2 : 0);
+  const x = placeNodes(
+    graph,
+    (a, b) => half(a) + half(b) + (isBox(a) || isBox(b) ? BOX_GAP : BEND_GAP),
+  );
+  const axis = x[graph.nodes - 1] ?? 0;
+  const layerOf = layerNumbers(graph);
+  const spot = (node: number): Spot => {
+    const layer = layerOf[node] ?? 0;
+    const top = enters
+      ? layer === 0 ? 0 : LAYER_GAP + (layer - 1) * (UNIT.height + LAYER_GAP)
+      : layer * (UNIT.height + LAYER_GAP);
+    return {
+      // The point above hangs on the line of the block before.
+      x: enters && node === 0 ? 0 : (x[node] ?? 0) - axis,
+      top,
+      bottom: enters && layer === 0 ? 0 : top + UNIT.height,
+    };
   };
+  const drawn = graph.routes.map((route) => ({
+    from: route.from - shift,
+    to: route.to - shift,
+    points: polyline(route.path.map(spot)),
+  }));
+  const spots = [...layerOf.keys()].map((node) => ({ ...spot(node), half: half(node) }));
+  const left = Math.min(...spots.map((each) => each.x - each.half), 0);
+  const right = Math.max(...spots.map((each) => each.x + each.half), 0);
+  return {
+    left,
+    width: right - left,
+    height: Math.max(...spots.map((each) => each.bottom), 0),
+    centres: successors.map((_, unit) => {
+      const at = spot(unit + shift);
+      return { x: at.x, y: (at.top + at.bottom) / 2 };
+    }),
+    edges: drawn.filter(({ from }) => from >= 0),
+    entries: drawn.filter(({ from }) => from < 0).map(({ to, points }) => ({ to, points })),
+  };
+}
+
+function layerNumbers(graph: Layers): Int32Array {
+  const numbers = new Int32Array(graph.below.length);
+  graph.layers.forEach((layer, index) => {
+    for (const node of layer) numbers[node] = index;
+  });
+  return numbers;
+}
+
+/** A node's middle and the extent of its layer. */
+interface Spot {
+  x: number;
+  top: number;
+  bottom: number;
+}
+
+/** From the lower edge of the first to the upper edge of the last, straight past those between. */
+function polyline(path: readonly Spot[]): Point[] {
+  const points: Point[] = [];
+  path.slice(1).forEach((next, index) => {
+    const before = path[index] ?? next;
+    points.push(...swing({ x: before.x, y: before.bottom }, { x: next.x, y: next.top }));
+  });
+  return points;
+}
+
+/** Down from one point to another, vertical at both ends; straight if one is above the other. */
+export function swing(from: Point, to: Point): Point[] {
+  if (Math.abs(from.x - to.x) < 1) return [from, to];
+  const bend = (to.y - from.y) * 0.4;
+  return [from, { x: from.x, y: from.y + bend }, { x: to.x, y: to.y - bend }, to];
 }

@@ -4,7 +4,7 @@
  */
 import { inkOn, tint } from "./colours";
 import type { Point } from "./layout";
-import { blockNode, type Box, type BlockBox, CAPTION, type Scene, type UnitBox } from "./scene";
+import { blockNode, type Box, type BlockBox, CAPTION, type Scene, type SceneEdge, type UnitBox } from "./scene";
 import { type Size, type View, visible } from "./viewport";
 
 /** What a node says and shows. */
@@ -20,6 +20,8 @@ export interface Picture {
   units: readonly Label[];
   /** By position of the block; their colour is the fill of a collapsed one. */
   blocks: readonly Label[];
+  /** Edges to emphasise: the critical path's, if it is to be seen. */
+  path: readonly SceneEdge[];
   /** Whether a Unit's colour fills its box (cost) or only tints it (kind). */
   filled: boolean;
 }
@@ -70,7 +72,8 @@ export function paint(
     if (block.collapsed) drawCollapsed(context, block, picture, view, ink, marks);
     else drawFrame(context, block, view, ink, marks);
   }
-  drawEdges(context, scene, seen, scale, ink);
+  drawEdges(context, scene.edges, seen, scale, ink.edge, Math.max(1.2, 0.7 / scale));
+  drawEdges(context, picture.path, seen, scale, ink.text, Math.max(3, 2 / scale));
   drawMarkedEdges(context, scene, seen, scale, ink, marks.selected);
   for (const block of scene.blocks) {
     if (scale < TEXT_SCALE) break;
@@ -90,15 +93,17 @@ const overlaps = (a: Box, b: Box) =>
 
 function drawEdges(
   context: CanvasRenderingContext2D,
-  scene: Scene,
+  edges: readonly SceneEdge[],
   seen: Box,
   scale: number,
-  ink: Ink,
+  colour: string,
+  width: number,
 ): void {
-  context.strokeStyle = ink.edge;
-  context.lineWidth = Math.max(1.2, 0.7 / scale);
+  if (edges.length === 0) return;
+  context.strokeStyle = colour;
+  context.lineWidth = width;
   context.beginPath();
-  for (const edge of scene.edges) {
+  for (const edge of edges) {
     if (overlaps(edge.bounds, seen)) trace(context, edge.points, scale);
   }
   context.stroke();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { type GraphShape, layoutBlocks, UNIT } from "./layout";
-import { blockNode, buildScene, hitAt, type Scene } from "./scene";
+import { blockNode, buildScene, hitAt, pathEdges, type Scene } from "./scene";
 
 /** 0 → {1, 2} → 3 → 4, and 0 → 4 skips the block of 1, 2 and 3. */
 const GRAPH: GraphShape = {
@@ -89,6 +89,22 @@ describe("buildScene", () => {
 
   it("does not collapse a block of one unit", () => {
     expect(scene(0, 2).units).toHaveLength(5);
+  });
+});
+
+describe("pathEdges", () => {
+  it("finds the edges of a path, also through a collapsed block", () => {
+    const found = (drawn: Scene) => pathEdges(drawn, [0, 2, 3, 4]).map(({ from, to }) => [from, to]);
+    expect(found(scene()).sort()).toEqual([
+      [0, 2],
+      [2, 3],
+      [3, 4],
+    ]);
+    expect(found(scene(1)).sort()).toEqual([
+      [blockNode(1), 4],
+      [0, blockNode(1)],
+    ]);
+    expect(pathEdges(scene(), [])).toEqual([]);
   });
 });
 

@@ -1,5 +1,5 @@
 /** What is drawn and where: blocks stacked from top to bottom, open or collapsed, and edges. */
-import { type BlockLayout, type GraphShape, type Point, UNIT } from "./layout";
+import { type BlockLayout, type GraphShape, type Point, swing, UNIT } from "./layout";
 import { assignLanes, type Crossing } from "./lanes";
 
 export interface Box {
@@ -105,7 +105,7 @@ function placeOpen(
   const top = y + caption;
   const padding = framed ? FRAME_PADDING : 0;
   const box = {
-    x: -layout.width / 2 - padding,
+    x: layout.left - padding,
     y,
     width: layout.width + 2 * padding,
     height: layout.height + caption + padding,
@@ -192,7 +192,7 @@ function connectBlocks(scene: Scene, graph: GraphShape, entries: Map<number, Poi
       }
     }
   });
-  const halfWidths = scene.blockBounds.map((box) => box.x + box.width);
+  const halfWidths = scene.blockBounds.map((box) => Math.max(-box.x, box.x + box.width));
   const buses = busesOf(skipping);
   const lanes = assignLanes(buses, halfWidths, LANE_MARGIN, LANE_GAP);
   buses.forEach((bus, index) => {
@@ -229,22 +229,11 @@ function entersAbove(scene: Scene, link: Connection): boolean {
 
 function intoBlock(start: Box, entry: readonly Point[]): Point[] {
   const first = entry[0] ?? { x: 0, y: 0 };
-  return [...down({ x: middle(start), y: bottom(start) }, first), ...entry.slice(1)];
+  return [...swing({ x: middle(start), y: bottom(start) }, first), ...entry.slice(1)];
 }
 
 const straightDown = (start: Box, end: Box) =>
-  down({ x: middle(start), y: bottom(start) }, { x: middle(end), y: end.y });
-
-function down({ x: x0, y: y0 }: Point, { x: x1, y: y1 }: Point): Point[] {
-  if (Math.abs(x0 - x1) < 1) return [{ x: x0, y: y0 }, { x: x1, y: y1 }];
-  const bend = (y1 - y0) * 0.4;
-  return [
-    { x: x0, y: y0 },
-    { x: x0, y: y0 + bend },
-    { x: x1, y: y1 - bend },
-    { x: x1, y: y1 },
-  ];
-}
+  swing({ x: middle(start), y: bottom(start) }, { x: middle(end), y: end.y });
 
 /**
  * Out of the box's side, along the lane, and into the side; through the gap under or over its
@@ -295,6 +284,14 @@ function union(boxes: readonly Box[]): Box {
       { x: box.x + box.width, y: bottom(box) },
     ]),
   );
+}
+
+/** The edges between consecutive Units of a path, as far as they are drawn. */
+export function pathEdges(scene: Scene, units: readonly number[]): SceneEdge[] {
+  const steps = new Set(
+    units.slice(1).map((unit, index) => `${scene.nodeOf[units[index]!]} ${scene.nodeOf[unit]}`),
+  );
+  return scene.edges.filter(({ from, to }) => steps.has(`${from} ${to}`));
 }
 
 /** The left end of a caption holds the sign that opens and closes the block. */

@@ -1,9 +1,9 @@
 import { Text } from "@mantine/core";
-import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
 import type { Job, JobSpec } from "@/api/types";
 import { Facts } from "@/components/Facts";
+import { ModelLink } from "@/components/ModelLink";
 import { Panel } from "@/components/Panel";
 import { duration, schedulerName } from "@/lib/format";
 import { GRANULARITIES } from "@/lib/granularities";
@@ -18,15 +18,9 @@ export function SpecPanel({ job }: { job: Job }) {
         facts={[
           [
             "Model",
-            <Link
-              key="model"
-              to="/models/$model"
-              params={{ model: spec.model }}
-              search={graphSearch(spec)}
-              data-testid="job-model"
-            >
+            <ModelLink key="model" source={spec.model} graph={graphSearch(spec)} testId="job-model">
               {job.model_name}
-            </Link>,
+            </ModelLink>,
           ],
           ["Device", spec.device],
           ["Batch sizes", spec.batch_sizes.join(", ")],

@@ -1,6 +1,7 @@
 import {
   ActionIcon,
   Button,
+  Chip,
   Group,
   SegmentedControl,
   Select,
@@ -15,7 +16,7 @@ import { Loading } from "@/components/Loading";
 import { Panel } from "@/components/Panel";
 import type { ColourMode } from "@/lib/graph/colours";
 import type { BlockLayout } from "@/lib/graph/layout";
-import { buildScene, isCollapsible } from "@/lib/graph/scene";
+import { buildScene, isCollapsible, pathEdges } from "@/lib/graph/scene";
 import type { GraphView } from "@/lib/graph/view";
 
 import { GraphCanvas } from "./GraphCanvas";
@@ -43,6 +44,7 @@ interface GraphPanelProps {
 export function GraphPanel(props: GraphPanelProps) {
   const { facts } = props;
   const [mode, setMode] = useState<ColourMode>("kind");
+  const [path, setPath] = useState(false);
   const layouts = useLayouts(facts);
   const view = useRef<GraphView>(null);
   const foldable = facts.blocks.some(isCollapsible);
@@ -62,13 +64,22 @@ export function GraphPanel(props: GraphPanelProps) {
             ]}
             data-testid="graph-colours"
           />
+          <Chip
+            size="xs"
+            checked={path}
+            onChange={setPath}
+            title="The path of most FLOPs"
+            data-testid="critical-path"
+          >
+            Critical path
+          </Chip>
           {foldable && <FoldButtons {...props} />}
         </Group>
         <ZoomButtons view={view} />
       </Group>
       <div className={classes.drawing}>
         {layouts ? (
-          <Drawing {...props} layouts={layouts} mode={mode} view={view} />
+          <Drawing {...props} layouts={layouts} mode={mode} path={path} view={view} />
         ) : (
           <Loading label="Laying the graph out" />
         )}
@@ -81,17 +92,25 @@ export function GraphPanel(props: GraphPanelProps) {
 interface DrawingProps extends GraphPanelProps {
   layouts: readonly BlockLayout[];
   mode: ColourMode;
+  /** Whether to emphasise the critical path. */
+  path: boolean;
   view: React.RefObject<GraphView | null>;
 }
 
-function Drawing({ facts, layouts, mode, collapsed, view, ...props }: DrawingProps) {
+function Drawing({ facts, layouts, mode, path, collapsed, view, ...props }: DrawingProps) {
   const scheme = useComputedColorScheme("light");
   const scene = useMemo(() => buildScene(facts, layouts, collapsed), [facts, layouts, collapsed]);
   const units = useMemo(() => labelUnits(facts, mode, scheme), [facts, mode, scheme]);
   const blocks = useMemo(() => labelBlocks(facts), [facts]);
   const picture = useMemo(
-    () => ({ scene, units, blocks, filled: mode === "cost" }),
-    [scene, units, blocks, mode],
+    () => ({
+      scene,
+      units,
+      blocks,
+      path: path ? pathEdges(scene, facts.totals.critical_path.units) : [],
+      filled: mode === "cost",
+    }),
+    [scene, units, blocks, path, facts, mode],
   );
   return (
     <GraphCanvas

@@ -1,12 +1,13 @@
 import { Group, Paper, Progress, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { useEffect } from "react";
 
 import { jobQuery, keys } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { JobActions } from "@/components/JobActions";
+import { JobLink } from "@/components/JobLink";
 import { StateBadge } from "@/components/StateBadge";
+import { stepFraction } from "@/lib/jobFacts";
 import { isFinished } from "@/lib/jobStates";
 
 import { useJobLive } from "../job/useJobLive";
@@ -15,7 +16,7 @@ import { useJobLive } from "../job/useJobLive";
 export function InspectionProgress({ job: found, source }: { job: Job; source: string }) {
   const cache = useQueryClient();
   const { data: job } = useQuery({ ...jobQuery(found.id), initialData: found });
-  const { live } = useJobLive(job);
+  useJobLive(job);
   const finished = isFinished(job.state);
   useEffect(() => {
     if (finished) void cache.invalidateQueries({ queryKey: keys.model(source) });
@@ -23,7 +24,7 @@ export function InspectionProgress({ job: found, source }: { job: Job; source: s
   const words =
     job.state === "queued"
       ? `Waiting until ${job.spec.device} is free`
-      : (live.log.at(-1)?.message ?? job.progress.message);
+      : job.progress.message;
   return (
     <Paper px="md" py="sm" mb="md" data-testid="inspection-progress">
       <Group justify="space-between" wrap="nowrap" gap="sm">
@@ -32,16 +33,16 @@ export function InspectionProgress({ job: found, source }: { job: Job; source: s
             Being inspected
           </Text>
           <StateBadge state={job.state} testId="inspection-state" />
-          <Link to="/jobs/$jobId" params={{ jobId: job.id }} style={{ fontSize: "0.75rem" }}>
-            Log
-          </Link>
+          <Text size="xs">
+            <JobLink id={job.id}>Log</JobLink>
+          </Text>
         </Group>
         <JobActions job={job} size="compact-xs" />
       </Group>
       <Text size="xs" c="dimmed" truncate title={words} my={6} role="status">
         {words || "Starting"}
       </Text>
-      <Progress value={100} animated size="sm" aria-label="Being inspected" />
+      <Progress value={Math.max((stepFraction(job) ?? 0) * 100, 6)} animated size="sm" aria-label="Being inspected" />
     </Paper>
   );
 }

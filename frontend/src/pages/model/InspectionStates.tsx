@@ -1,12 +1,12 @@
 import { Alert, Button, Code, Paper, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
-import { Link } from "@tanstack/react-router";
 
 import { useInspect } from "@/api/mutations";
 import type { GraphChoice } from "@/api/queries";
 import type { Job, Model } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorNotice } from "@/components/ErrorNotice";
+import { JobLink } from "@/components/JobLink";
 import { choiceWords } from "@/lib/graphChoice";
 
 interface NotInspectedProps {
@@ -43,7 +43,7 @@ export function NotInspected({ model, choice, again }: NotInspectedProps) {
 
 const ADVICE: Record<string, string> = {
   unsupported_operator:
-    "Replace the operator in the model, or export it with an option that decomposes it; docs/ lists what is supported.",
+    "Replace the operator in the model, or export the model with an option that decomposes it.",
   unsupported_input: "Export the model with example inputs that are tensors of a fixed shape.",
   unsupported_batch:
     "Choose the batch size that the model was exported for, or export it with a dynamic batch size.",
@@ -86,9 +86,7 @@ export function LastInspectionFailed({ job, kept = false }: LastInspectionFailed
       )}
       <Text size="sm" mt={4}>
         {kept && "What is shown is what an earlier inspection found. "}
-        <Link to="/jobs/$jobId" params={{ jobId: job.id }}>
-          Log of the inspection
-        </Link>
+        <JobLink id={job.id}>Log of the inspection</JobLink>
       </Text>
     </Alert>
   );

@@ -7,6 +7,7 @@ import { useDeleteUpload } from "@/api/mutations";
 import type { Upload } from "@/api/types";
 import { Ago } from "@/components/Ago";
 import { ConfirmDialog } from "@/components/ConfirmDialog";
+import { ModelLink } from "@/components/ModelLink";
 import { bytes, shortId } from "@/lib/format";
 
 export function UploadsTable({ uploads }: { uploads: readonly Upload[] }) {
@@ -57,9 +58,7 @@ function UploadRow({ upload, onDelete }: { upload: Upload; onDelete: () => void 
       {/* Takes what the others leave, however long the name is. */}
       <Table.Td w="100%" maw={0}>
         <Text size="sm" fw={500} truncate title={upload.filename}>
-          <Link to="/models/$model" params={{ model: `upload:${upload.id}` }}>
-            {upload.filename}
-          </Link>
+          <ModelLink source={`upload:${upload.id}`}>{upload.filename}</ModelLink>
         </Text>
       </Table.Td>
       <Table.Td visibleFrom="sm">

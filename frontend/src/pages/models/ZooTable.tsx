@@ -1,7 +1,8 @@
-import { Button, Code, Table, Text } from "@mantine/core";
+import { Button, Table, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 
 import type { ZooModel } from "@/api/types";
+import { ModelLink } from "@/components/ModelLink";
 
 export function ZooTable({ models }: { models: readonly ZooModel[] }) {
   return (
@@ -18,9 +19,7 @@ export function ZooTable({ models }: { models: readonly ZooModel[] }) {
           {models.map((model) => (
             <Table.Tr key={model.source} data-testid="zoo-row">
               <Table.Td>
-                <Link to="/models/$model" params={{ model: model.source }}>
-                  <Code>{model.name}</Code>
-                </Link>
+                <ModelLink source={model.source}>{model.name}</ModelLink>
               </Table.Td>
               <Table.Td>
                 <Text size="sm" c="dimmed">
