@@ -78,6 +78,19 @@ def test_a_join_within_the_first_of_two_branches_does_not_divide_them() -> None:
     assert sizes(((), *first, *second, (4, 80))) == [1, 81]
 
 
+def test_layers_that_could_run_as_a_wavefront_stay_together() -> None:
+    """A step reads the step before it in its layer, and its own in the layer below and in the
+    input; the layers come one after the other."""
+    steps, layers = 30, 5
+    dag: list[tuple[int, ...]] = [()]
+    for layer in range(layers):
+        for step in range(steps):
+            here = len(dag)
+            below = {here - steps} if layer else set()
+            dag.append(tuple(sorted({0, *below, *([here - 1] if step else [])})))
+    assert sizes(tuple(dag)) == [1, 1, steps * layers - 1]
+
+
 def test_a_long_graph_takes_linear_time() -> None:
     count = 20_000
     assert len(blocks(graph_of(chain(count)))) == count

@@ -34,11 +34,13 @@ def blocks(graph: Graph, max_units: int = MAX_UNITS) -> tuple[Block, ...]:
     up no concurrency. Values may skip over a cut point (a residual connection does), and which
     Units are cut points does not depend on the topological order.
 
-    A merge point of a block joins what comes before it: it reads several of the block's Units, all
-    earlier ones are its ancestors and at least a third of the later ones its descendants. The cells
-    of NASNet read the results of the two before them, so that between the first cell and the last
-    there is no cut point; but the concatenation at the end of each is a merge point, and the pieces
-    are the cells, which the IOS paper schedules one by one.
+    A merge point of a block joins what comes before it: it reads several of the block's Units and
+    all earlier ones are its ancestors. The Units that could run beside it are all later; they are
+    at most two thirds of the rest and no more than the Units since the merge point before it. The
+    cells of NASNet read the results of the two before them, so that between the first cell and the
+    last there is no cut point; but the concatenation at the end of each is a merge point, and the
+    pieces are the cells, which the IOS paper schedules one by one. The steps of one layer of a
+    stacked LSTM are no merge points, as too much of the next layers could run beside them.
 
     Takes linear time but for long blocks. A Unit has every earlier Unit as an ancestor if and only
     if none of them lacks a successor up to it, for then every walk along first successors ends at
@@ -77,13 +79,15 @@ def _merge_points(successors: Sequence[Sequence[int]]) -> list[int]:
     """The merge points of a block whose Units are numbered from 0."""
     after_all = _after_all_earlier(successors)
     before, below = predecessors(successors), descendants(successors)
-    return [
-        unit
-        for unit in range(len(successors))
-        if after_all[unit]
-        and before[unit].bit_count() > 1
-        and 3 * below[unit].bit_count() >= len(successors) - unit - 1
-    ]
+    found: list[int] = []
+    for unit in range(len(successors)):
+        later = len(successors) - unit - 1
+        beside = later - below[unit].bit_count()
+        since = unit - (found[-1] if found else -1)
+        joins = after_all[unit] and before[unit].bit_count() > 1
+        if joins and 3 * beside <= 2 * later and beside <= since:
+            found.append(unit)
+    return found
 
 
 def _runs(positions: Sequence[int], ends: Collection[int]) -> list[tuple[int, ...]]:
