@@ -57,20 +57,20 @@ def divide(
     """Divide the graph into its blocks, and a block whose search space has more than
     ``max_transitions`` into halves of its topological order until each fits.
 
-    This only loses the stages that would span the cut, as does cutting within a block that has no
-    cut points; the division says so in ``notes``.
+    This only loses the stages that would span the cut, as dividing a long block where its branches
+    join does; the division says so in ``notes``.
     """
     pieces: dict[str, list[int]] = {}
     found: list[tuple[tuple[tuple[int, ...], ...], SearchSpace]] = []
     order: list[tuple[int, tuple[int, ...]]] = []
     notes: list[str] = []
-    divided = blocks(graph)
-    if pieces_of_long_blocks := sum(block.divided for block in divided):
+    whole = blocks(graph)
+    if pieces_of_long := sum(block.divided for block in whole):
         notes.append(
-            f"there is no cut point for more than {MAX_UNITS} units in a row; they were searched in"
-            f" {pieces_of_long_blocks} pieces"
+            f"more than {MAX_UNITS} units in a row have no cut point among them and were searched"
+            f" in {pieces_of_long} pieces"
         )
-    for block in divided:
+    for block in whole:
         key = signature(graph, block.positions)
         if key not in pieces:
             searched = _searchable(graph, block.positions, pruning, convention, max_transitions)
