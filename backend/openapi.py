@@ -1,4 +1,4 @@
-"""The OpenAPI document, and ``python -m backend.openapi`` to write it for the frontend."""
+"""The OpenAPI document, and ``python -m backend.openapi [--check]`` to write or check it."""
 
 from __future__ import annotations
 
@@ -68,13 +68,23 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the document where the frontend's types are generated from."""
+    """Write the document where the frontend's types are generated from, or to the path given; with
+    ``--check``, end with 1 if the one there is stale."""
     from backend.app import create_app  # noqa: PLC0415  # it imports this module
     from backend.settings import Settings  # noqa: PLC0415
 
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else FRONTEND_FILE
+    given = sys.argv[1:]
+    check = "--check" in given
+    target = next((Path(item) for item in given if item != "--check"), FRONTEND_FILE)
     app = create_app(Settings(database_url="postgresql://", redis_url="redis://"))
-    target.write_text(json.dumps(document(app), indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(document(app), indent=2, ensure_ascii=False) + "\n"
+    if not check:
+        target.write_text(text)
+    elif target.read_text() != text:
+        sys.exit(
+            f"{target} is stale: run `python -m backend.openapi`, then `npm --prefix frontend run "
+            "types`"
+        )
 
 
 if __name__ == "__main__":
