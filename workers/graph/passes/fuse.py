@@ -11,9 +11,11 @@ from workers.graph.passes.given_views import copy_given_views
 from workers.graph.passes.granularity import Granularity
 from workers.graph.passes.pointwise import is_pointwise
 from workers.graph.passes.separable import is_depthwise, is_pointwise_convolution
-from workers.graph.units import regroup
+from workers.graph.units import leading_operator, regroup
 
 _ONE_RESULT = ("conv", "linear", "matmul")
+_TAKES_SUMS = ("normalization", "softmax")
+_TAKES_ONE_VALUE = ("conv", "reduction")
 _SEVERAL_RESULTS = ("normalization", "reduction", "elementwise", "activation")
 
 
@@ -36,10 +38,10 @@ def fuse(
        which then need not be stored. What is not a convolution or product also takes operators that
        read older values, from Units that it needs anyway; with ``residual``, those do too.
        Without, the sum at the end of a residual branch is a Unit, as in IOS's Table 1.
-    3. *Prologue*: pointwise operators on one value join the convolution that alone reads them
-       (IOS's ReLU-SepConv), and so do sums of several if the convolution is separable, as at
-       RandWire's nodes. Sums that one concatenation alone reads join it (NASNet's cells), and a
-       pointwise operator joins a pointwise Unit that alone reads it.
+    3. *Prologue*: pointwise operators on one value join the convolution (IOS's ReLU-SepConv) or
+       reduction that alone reads them. So do sums of several values if the convolution is
+       separable, as at RandWire's nodes, or if it is a normalisation, softmax, concatenation
+       (NASNet's cells) or pointwise Unit that alone reads them.
 
     ``block`` then makes one Unit of every run of Units in which each is read by the next alone and
     reads the one before alone.
@@ -67,6 +69,7 @@ class _Fusion:
     def __init__(self, graph: Graph, gathering: Gathering, residual: bool) -> None:
         self._graph, self._gathering, self._residual = graph, gathering, residual
         self._operators = graph.operators
+        self._position = {operator.name: i for i, operator in enumerate(graph.operators)}
         self._separable: set[int] = set()
 
     def attach_views(self) -> None:
@@ -77,14 +80,26 @@ class _Fusion:
                 self._gathering.join(position, max(sources))
 
     def attach_given_views(self) -> None:
-        """One that reads a given value has one reader, which it may precede, or none."""
+        """One that reads a given value has one reader, which it may precede, or none; then it goes
+        to the Unit that will be the first."""
         anchors = self._gathering.anchors()
-        kernels = [a for a in anchors if not is_kernel_free(self._operators[a].target)]
+        first = self._first(anchors)
         for position in reversed(anchors):
             if is_kernel_free(self._operators[position].target):
-                sinks = self._gathering.sinks(position) or set(kernels[:1])
-                if sinks - {position}:
+                sinks = self._gathering.sinks(position) or first
+                if sinks:
                     self._gathering.join(position, min(sinks))
+
+    def _first(self, anchors: list[int]) -> set[int]:
+        """Of the groups with kernels that wait for no other, the one that leads first; or none."""
+        standing = {}
+        views = {a for a in anchors if is_kernel_free(self._operators[a].target)}
+        for anchor in anchors:
+            if anchor not in views and self._gathering.sources(anchor) <= views:
+                members = sorted(self._gathering.members(anchor))
+                leading = leading_operator([self._operators[member] for member in members])
+                standing[self._position[leading.name]] = anchor
+        return {standing[min(standing)]} if standing else set()
 
     def join_separable_convolutions(self) -> None:
         """A depthwise convolution precedes the 1 x 1 convolution that is its one reader."""
@@ -147,9 +162,9 @@ class _Fusion:
 
     def _takes(self, sink: int, anchor: int) -> bool:
         """Whether the pointwise group ``anchor`` precedes the group ``sink``, its one reader."""
-        if self._is_pointwise(sink) or sink in self._separable:
+        if self._is_pointwise(sink) or sink in self._separable or self._kind(sink) in _TAKES_SUMS:
             return True
-        if self._kind(sink) == "conv":
+        if self._kind(sink) in _TAKES_ONE_VALUE:
             return len(self._gathering.sources(anchor)) <= 1
         return self._kind(sink) == "concat" and self._sums(anchor)
 
