@@ -112,10 +112,8 @@ def test_a_model_of_a_fixed_batch_is_specialised_to_another(
     assert "limits" in model.isolation
 
 
-@pytest.mark.parametrize(("batch", "length"), [(1, 7), (3, 1)])
-def test_open_dimensions_get_the_job_s_sizes(
-    file: Callable[[str], ModelFile], batch: int, length: int
-) -> None:
+def test_open_dimensions_get_the_job_s_sizes(file: Callable[[str], ModelFile]) -> None:
+    batch, length = 3, 7
     model = opened(file("tokens"), batch, length)
     graph, weights = model.graph()
     check("tokens", graph, weights, model.run(SEEDS))
@@ -145,7 +143,7 @@ def test_a_model_that_computes_nothing_is_refused(
     assert "no operators" in failure.detail
 
 
-@pytest.mark.parametrize("part", [0, 1, 100, 0.5, 0.99])
+@pytest.mark.parametrize("part", [0, 100, 0.99])
 def test_a_file_that_is_cut_off_is_malformed(
     file: Callable[[str], ModelFile], file_format: str, tmp_path: Path, part: float
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from torch.export import ExportedProgram, export
 
 from workers.graph.graph import Graph
 from workers.graph.importers.declared import DeclaredInput
-from workers.graph.importers.fixed_batch import in_batches_of_its_own
+from workers.graph.importers.fixed_batch import check_batch, in_batches_of_its_own
 from workers.graph.importers.input_sizes import FixedBatch
 from workers.graph.importers.opened import Sizes
 from workers.graph.importers.pt2 import ExportedModel
@@ -91,10 +91,26 @@ INDEPENDENT: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 @pytest.mark.parametrize("own", [1, 2])
 def test_independent_samples_go_into_a_batch_of_any_size(name: str, own: int) -> None:
     model, sample = INDEPENDENT[name]
-    program = fixed(model, own, *sample)
-    for batch_size in (3, 1):
-        graph = check(ExportedModel(program, Sizes(batch_size)))
-        assert graph.values[graph.inputs[0]].shape == (batch_size, *sample)
+    graph = check(ExportedModel(fixed(model, own, *sample), Sizes(5)))
+    assert graph.values[graph.inputs[0]].shape == (5, *sample)
+
+
+def test_a_batch_may_become_smaller() -> None:
+    model, sample = INDEPENDENT["convolutions"]
+    check(ExportedModel(fixed(model, 4, *sample), Sizes(1)))
+
+
+def test_the_check_s_cost_does_not_grow_with_the_batch() -> None:
+    program = fixed(Function(lambda x: x + 1), 1, 3)
+    graph, weights = ExportedModel(program, Sizes(64)).graph()
+    calls = []
+
+    def original(inputs: Mapping[str, Tensor]) -> list[Tensor]:
+        calls.append(inputs)
+        return [inputs["x"] + 1]
+
+    check_batch(graph, weights, original, FixedBatch(1, {"x": 0}), 64)
+    assert len(calls) == 3
 
 
 MIXING: dict[str, tuple[Callable[[Tensor], Any], str]] = {
@@ -146,7 +162,7 @@ def test_a_model_without_a_batch_is_refused_for_more_than_one() -> None:
         ExportedModel(program, Sizes(2), declared).graph()
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("batch_size", [1, 2, 4, 7])
 def test_a_batch_is_cut_up_and_put_together_in_order(batch_size: int) -> None:
     sizes = []
 
@@ -156,6 +172,8 @@ def test_a_batch_is_cut_up_and_put_together_in_order(batch_size: int) -> None:
 
     x = torch.arange(2.0 * batch_size).view(2, batch_size)
     inputs = {"x": x, "scale": torch.tensor(3.0)}
-    found = in_batches_of_its_own(original, inputs, FixedBatch(3, {"x": 1}), batch_size, [1, 0])
+    fixed = FixedBatch(3, {"x": 1})
+    shapes = [(2, batch_size), (2 * batch_size, 2)]
+    found = in_batches_of_its_own(original, inputs, fixed, batch_size, shapes)
     assert set(sizes) == {3}
     torch.testing.assert_close(found, [3 * x, x.T.repeat_interleave(2, 0)])

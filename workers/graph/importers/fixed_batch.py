@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from workers.graph.graph import Graph, TensorSpec
+from workers.graph.graph import Graph
 from workers.graph.importers.input_sizes import FixedBatch
 from workers.graph.importers.source import ImportFailure
 from workers.graph.interpreter import run_graph
@@ -29,16 +29,10 @@ ADVICE = (
     "dynamic_shapes={{name: {{0: torch.export.Dim('batch')}}}})"
 )
 _SEED = 0
+_DISTINCT = 3
+"""Different samples in a batch that a Graph is compared on."""
 _RESHAPES = frozenset({"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default"})
 _EXPANDS = frozenset({"aten.expand.default"})
-
-
-def own_shapes(specs: Mapping[str, TensorSpec], fixed: FixedBatch) -> dict[str, TensorSpec]:
-    """The inputs in the shapes that the original itself takes."""
-    return {
-        name: TensorSpec(_with(spec.shape, fixed.axes.get(name), fixed.size), spec.dtype)
-        for name, spec in specs.items()
-    }
 
 
 def unbaked(node: fx.Node, arguments: Sequence[Any], batch_size: int, fixed: FixedBatch) -> Any:
@@ -107,25 +101,45 @@ def in_batches_of_its_own(
     inputs: Mapping[str, Tensor],
     fixed: FixedBatch,
     batch_size: int,
-    axes: Sequence[int],
+    shapes: Sequence[Sequence[int]],
 ) -> list[Tensor]:
-    """What ``original`` computes for ``batch_size`` samples, ``fixed.size`` at a time.
+    """What ``original`` computes for ``batch_size`` samples, ``fixed.size`` at a time, put together
+    to outputs of these ``shapes``.
 
-    The last batch is filled up with copies of the last sample, whose outputs are dropped.
+    The last batch is filled up with copies of the last sample, whose outputs are dropped. Raises
+    ImportFailure for an output that cannot be put together.
     """
-    parts: list[list[Tensor]] = []
-    for start in range(0, batch_size, fixed.size):
-        rows = torch.arange(start, start + fixed.size).clamp(max=batch_size - 1)
-        part = {
-            name: tensor.index_select(fixed.axes[name], rows) if name in fixed.axes else tensor
-            for name, tensor in inputs.items()
-        }
-        parts.append(original(part))
+    runs = _runs(original, inputs, fixed, batch_size)
+    axes = output_axes([part.shape for part in runs[0]], shapes, batch_size, fixed.size)
+    return _joined(runs, axes, fixed.size, batch_size)
+
+
+def _runs(
+    original: Original, inputs: Mapping[str, Tensor], fixed: FixedBatch, count: int
+) -> list[list[Tensor]]:
+    """The outputs for the first ``count`` samples, one of the original's own batches after another."""
+    runs = []
+    for start in range(0, count, fixed.size):
+        rows = torch.arange(start, start + fixed.size).clamp(max=count - 1)
+        runs.append(original(_selected(inputs, fixed, rows)))
+    return runs
+
+
+def _selected(inputs: Mapping[str, Tensor], fixed: FixedBatch, rows: Tensor) -> dict[str, Tensor]:
+    return {
+        name: tensor.index_select(fixed.axes[name], rows) if name in fixed.axes else tensor
+        for name, tensor in inputs.items()
+    }
+
+
+def _joined(
+    runs: Sequence[Sequence[Tensor]], axes: Sequence[int], size: int, count: int
+) -> list[Tensor]:
     outputs = []
     for number, axis in enumerate(axes):
-        whole = torch.cat([part[number] for part in parts], dim=axis)
-        samples = fixed.size * len(parts)
-        outputs.append(whole.narrow(axis, 0, whole.shape[axis] // samples * batch_size))
+        whole = torch.cat([run[number] for run in runs], dim=axis)
+        rows = whole.shape[axis] // (size * len(runs))
+        outputs.append(whole.narrow(axis, 0, rows * count))
     return outputs
 
 
@@ -134,13 +148,14 @@ def run_in_order(
     cases: Iterable[Mapping[str, Tensor]],
     fixed: FixedBatch | None,
     batch_size: int,
-    axes: Sequence[int],
+    shapes: Sequence[Sequence[int]],
 ) -> list[dict[str, Tensor]]:
-    """The outputs of each case as ``output_0`` …; in batches of its own, if its batch is fixed."""
+    """The outputs of each case as ``output_0`` …; in batches of its own, if its batch is fixed, and
+    then put together to outputs of these ``shapes``."""
     results = []
     for inputs in cases:
         outputs = (
-            in_batches_of_its_own(original, inputs, fixed, batch_size, axes)
+            in_batches_of_its_own(original, inputs, fixed, batch_size, shapes)
             if fixed
             else original(inputs)
         )
@@ -154,32 +169,32 @@ def check_batch(
     original: Original,
     fixed: FixedBatch,
     batch_size: int,
-) -> list[int]:
-    """The batch's dimension of each output of a Graph that was specialised to ``batch_size``.
+) -> None:
+    """Check that a Graph that was specialised to ``batch_size`` computes for each sample what the
+    original does. Raises ImportFailure.
 
-    Raises ImportFailure unless it computes what the original does for each sample.
+    The batch holds a few different samples in random order, so that the original runs a few times
+    only, however large the batch is.
     """
     inputs = random_inputs(graph, _SEED)
-    first = {
-        name: tensor.narrow(fixed.axes[name], 0, 1).repeat_interleave(fixed.size, fixed.axes[name])
-        if name in fixed.axes
-        else tensor
-        for name, tensor in inputs.items()
-    }
-    after = [spec.shape for spec in graph.specs(graph.outputs)]
-    before = [tensor.shape for tensor in original(first)]
-    axes = output_axes(before, after, batch_size, fixed.size)
-    expected = in_batches_of_its_own(original, inputs, fixed, batch_size, axes)
-    found = run_graph(graph, weights, inputs)
-    for number, (name, right) in enumerate(zip(graph.outputs, expected, strict=True)):
-        if not _close(found[name], right):
+    distinct = min(batch_size, _DISTINCT)
+    drawn = torch.Generator().manual_seed(_SEED)
+    others = torch.randint(distinct, (batch_size - distinct,), generator=drawn)
+    choice = torch.cat([torch.arange(distinct), others])
+    runs = _runs(original, inputs, fixed, distinct)
+    shapes = [spec.shape for spec in graph.specs(graph.outputs)]
+    axes = output_axes([part.shape for part in runs[0]], shapes, batch_size, fixed.size)
+    found = run_graph(graph, weights, _selected(inputs, fixed, choice))
+    for number, few in enumerate(_joined(runs, axes, fixed.size, distinct)):
+        rows = torch.arange(few.shape[axes[number]]).view(distinct, -1)[choice].flatten()
+        right = few.index_select(axes[number], rows)
+        if not _close(found[graph.outputs[number]], right):
             raise refusal(
                 fixed.size,
                 batch_size,
                 f"output {number} of a sample depends on the samples beside it, or the batch size "
                 "is part of the computation",
             )
-    return axes
 
 
 def refusal(size: int, batch_size: int, why: str) -> ImportFailure:
@@ -199,7 +214,3 @@ def _close(found: Tensor, right: Tensor) -> bool:
     found, right = found.double(), right.double()
     scale = right.nan_to_num(0, 0, 0).abs().max().item() if right.numel() else 0.0
     return torch.allclose(found, right, rtol=0, atol=tolerance * scale, equal_nan=True)
-
-
-def _with(shape: tuple[int, ...], axis: int | None, size: int) -> tuple[int, ...]:
-    return shape if axis is None else (*shape[:axis], size, *shape[axis + 1 :])

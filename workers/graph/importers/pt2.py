@@ -44,16 +44,18 @@ class ExportedModel:
 
     def graph(self) -> tuple[Graph, dict[str, Tensor]]:
         graph, weights = self._specialised()
-        self._batch_axes(graph, weights)
+        fixed = self._inputs().fixed
+        if fixed:
+            check_batch(graph, weights, self._original(), fixed, self.sizes.batch_size)
         return graph, weights
 
     def run(self, seeds: Sequence[int]) -> list[dict[str, Tensor]]:
-        inputs, original = self._inputs(), self._original()
-        axes: list[int] = []
+        inputs, shapes = self._inputs(), []
         if inputs.fixed:
-            axes = self._batch_axes(*self._specialised())
-        tensors = (random_tensors(inputs.tensors, seed) for seed in seeds)
-        return run_in_order(original, tensors, inputs.fixed, self.sizes.batch_size, axes)
+            graph, _ = self._specialised()
+            shapes = [spec.shape for spec in graph.specs(graph.outputs)]
+        cases = (random_tensors(inputs.tensors, seed) for seed in seeds)
+        return run_in_order(self._original(), cases, inputs.fixed, self.sizes.batch_size, shapes)
 
     def _inputs(self) -> ProgramInputs:
         return program_inputs(self.program, self.sizes, self.declared)
@@ -74,13 +76,6 @@ class ExportedModel:
             if failure.kind != "unsupported_batch":
                 raise
             raise refusal(fixed.size, batch_size, failure.detail) from failure
-
-    def _batch_axes(self, graph: Graph, weights: Mapping[str, Tensor]) -> list[int]:
-        """The batch's dimension of each output, if the program takes another batch size."""
-        fixed = self._inputs().fixed
-        if fixed is None:
-            return []
-        return check_batch(graph, weights, self._original(), fixed, self.sizes.batch_size)
 
     def _original(self) -> Original:
         module, inputs = self.program.module(), self._inputs()

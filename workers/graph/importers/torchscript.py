@@ -42,18 +42,26 @@ class ScriptModel:
     batch_size: int
 
     def graph(self) -> tuple[Graph, dict[str, Tensor]]:
-        program = _converted(self.module, self._example())
-        inputs = exported_inputs(program)
-        graph, weights = program_graph(functional(program), inputs, "model")
-        self._batch_axes(graph, weights)
+        graph, weights = self._converted()
+        fixed = self.inputs.fixed
+        if fixed:
+            names = dict(zip(self.inputs.tensors, graph.inputs, strict=True))
+            axes = {names[name]: axis for name, axis in fixed.axes.items()}
+            renamed = FixedBatch(fixed.size, axes)
+            check_batch(graph, weights, self._original, renamed, self.batch_size)
         return graph, weights
 
     def run(self, seeds: Sequence[int]) -> list[dict[str, Tensor]]:
-        axes: list[int] = []
+        shapes: list[tuple[int, ...]] = []
         if self.inputs.fixed:
-            axes = self._batch_axes(*self.graph())
-        tensors = (random_tensors(self.inputs.tensors, seed) for seed in seeds)
-        return run_in_order(self._original, tensors, self.inputs.fixed, self.batch_size, axes)
+            graph, _ = self._converted()
+            shapes = [spec.shape for spec in graph.specs(graph.outputs)]
+        cases = (random_tensors(self.inputs.tensors, seed) for seed in seeds)
+        return run_in_order(self._original, cases, self.inputs.fixed, self.batch_size, shapes)
+
+    def _converted(self) -> tuple[Graph, dict[str, Tensor]]:
+        program = _converted(self.module, self._example())
+        return program_graph(functional(program), exported_inputs(program), "model")
 
     def _original(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         try:
@@ -87,14 +95,6 @@ class ScriptModel:
                 raise
             raise refusal(fixed.size, self.batch_size, failure.detail) from failure
         return tuple(tensors.values())
-
-    def _batch_axes(self, graph: Graph, weights: Mapping[str, Tensor]) -> list[int]:
-        fixed = self.inputs.fixed
-        if fixed is None:
-            return []
-        names = dict(zip(self.inputs.tensors, graph.inputs, strict=True))
-        renamed = FixedBatch(fixed.size, {names[name]: axis for name, axis in fixed.axes.items()})
-        return check_batch(graph, weights, self._original, renamed, self.batch_size)
 
 
 def open_model(path: Path, sizes: Sizes, memory_bytes: int) -> ScriptModel:
