@@ -155,17 +155,6 @@ def test_a_file_that_is_cut_off_is_malformed(
     assert "export" in failure.detail or "save" in failure.detail or "pack" in failure.detail
 
 
-def test_a_cut_off_file_is_refused_through_the_sandbox(
-    file: Callable[[str], ModelFile], file_format: str, tmp_path: Path
-) -> None:
-    path = tmp_path / f"cut{ENDINGS[file_format]}"
-    path.write_bytes(file("branches").path.read_bytes()[:-100])
-    with pytest.raises(ImportFailure) as caught:
-        import_model(ModelFile(path, file_format), 1, tmp_path / "work", LIMITS)
-    assert caught.value.kind == "malformed"
-    assert list((tmp_path / "work").iterdir()) == []
-
-
 @pytest.mark.parametrize("content", [b"a text, and no model\n" * 50, bytes(4096), b"PK\x03\x04"])
 def test_a_file_that_is_no_model_is_malformed(
     file_format: str, tmp_path: Path, content: bytes

@@ -117,7 +117,8 @@ def in_batches_of_its_own(
 def _runs(
     original: Original, inputs: Mapping[str, Tensor], fixed: FixedBatch, count: int
 ) -> list[list[Tensor]]:
-    """The outputs for the first ``count`` samples, one of the original's own batches after another."""
+    """The outputs for the first ``count`` samples, of one batch of the original's own after the
+    other."""
     runs = []
     for start in range(0, count, fixed.size):
         rows = torch.arange(start, start + fixed.size).clamp(max=count - 1)
