@@ -128,7 +128,8 @@ class NASNet(nn.Module):
 
     Without ``stem_cells`` (CIFAR-10) the stem is one convolution of ``stem`` channels; with them
     (ImageNet) it halves the size, and two reduction cells with a quarter and a half of the
-    ``filters`` follow.
+    ``filters`` follow. Each of the three stages has ``repeats`` normal cells, at least two: the
+    reduction after them expects two results of the same size.
     """
 
     def __init__(
