@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { type GraphShape, innerSuccessors, layoutBlock, layoutBlocks, UNIT } from "./layout";
+import { type GraphShape, innerSuccessors, layoutBlock, layoutBlocks } from "./layout";
+import { UNIT } from "./sizes";
 
 /** Two diamonds in series: 0 | 1 2 3 4 | 5 6 7 8. */
 const DIAMONDS: GraphShape = {
@@ -67,6 +68,22 @@ describe("layoutBlock", () => {
       expect(start.y).toBeLessThan(centres[0]!.y - UNIT.height / 2);
     }
     expect(edges.every(({ from }) => Number.isInteger(from))).toBe(true);
+  });
+});
+
+describe("layoutBlock of what is entered from above and from elsewhere", () => {
+  it("keeps the point above over every unit, and every unit over its readers", () => {
+    // 0 and 3 are entered; 1 is read from elsewhere and stands over 2.
+    const successors = [[4], [2], [4], [4], []];
+    const { centres, entries } = layoutBlock(successors, [0, 3]);
+    successors.forEach((after, unit) => {
+      expect(centres[unit]!.y).toBeGreaterThan(UNIT.height / 2);
+      for (const next of after) expect(centres[next]!.y).toBeGreaterThan(centres[unit]!.y);
+    });
+    expect(entries.map(({ points }) => points[0])).toEqual([
+      { x: 0, y: 0 },
+      { x: 0, y: 0 },
+    ]);
   });
 });
 

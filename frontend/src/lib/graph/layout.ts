@@ -2,27 +2,17 @@
  * Where the Units of each Block stand. Blocks are in series, so each is laid out on its own and
  * `scene.ts` stacks them; blocks with the same edges share one layout.
  */
+import { type Point, swing } from "./geometry";
 import { type Layers, splitLongEdges } from "./layered/layers";
 import { orderLayers } from "./layered/order";
 import { placeNodes } from "./layered/place";
 import { assignRanks, type Successors } from "./layered/ranks";
-
-/** The size of a Unit's box, in the drawing's own units. */
-export const UNIT = { width: 148, height: 36 } as const;
-
-const LAYER_GAP = 30;
-const BOX_GAP = 16;
-const BEND_GAP = 12;
+import { BEND_GAP, BOX_GAP, LAYER_GAP, UNIT } from "./sizes";
 
 /** What of a graph decides the drawing. `block` and `successors` are positions. */
 export interface GraphShape {
   units: readonly { readonly block: number; readonly successors: readonly number[] }[];
   blocks: readonly { readonly first: number; readonly n: number }[];
-}
-
-export interface Point {
-  x: number;
-  y: number;
 }
 
 /** An edge inside a block; `from` and `to` count from the block's first Unit. */
@@ -75,53 +65,60 @@ function enteredUnits(graph: GraphShape, first: number, n: number): number[] {
 /** Layers from top to bottom, under a point that leads to `entered`. */
 export function layoutBlock(successors: Successors, entered: readonly number[] = []): BlockLayout {
   const enters = entered.length > 0;
-  // Node 0 is the point above, if there is one; it has the first layer for itself.
-  const shift = enters ? 1 : 0;
-  const nodes = enters ? [entered, ...successors].map((after) => after.map((s) => s + 1)) : successors;
-  const ranks = assignRanks(nodes).map((rank, node) =>
-    enters ? (node === 0 ? 0 : Math.max(rank, 1)) : rank,
-  );
-  const graph = splitLongEdges(nodes, ranks);
+  const { graph, shift } = layersOf(successors, entered);
   orderLayers(graph);
   const isBox = (node: number) => node >= shift && node < graph.nodes;
   const half = (node: number) => (isBox(node) ? UNIT.width / 2 : 0);
-  const x = placeNodes(
-    graph,
-    (a, b) => half(a) + half(b) + (isBox(a) || isBox(b) ? BOX_GAP : BEND_GAP),
-  );
+  const gap = (a: number, b: number) => (isBox(a) || isBox(b) ? BOX_GAP : BEND_GAP);
+  const x = placeNodes(graph, (a, b) => half(a) + half(b) + gap(a, b));
   const axis = x[graph.nodes - 1] ?? 0;
   const layerOf = layerNumbers(graph);
-  const spot = (node: number): Spot => {
-    const layer = layerOf[node] ?? 0;
-    const top = enters
-      ? layer === 0 ? 0 : LAYER_GAP + (layer - 1) * (UNIT.height + LAYER_GAP)
-      : layer * (UNIT.height + LAYER_GAP);
-    return {
-      // The point above hangs on the line of the block before.
-      x: enters && node === 0 ? 0 : (x[node] ?? 0) - axis,
-      top,
-      bottom: enters && layer === 0 ? 0 : top + UNIT.height,
-    };
-  };
-  const drawn = graph.routes.map((route) => ({
+  const spot = (node: number): Spot =>
+    // The point above hangs on the line of the block before.
+    enters && node === 0
+      ? { x: 0, top: 0, bottom: 0 }
+      : { x: (x[node] ?? 0) - axis, ...extent(layerOf[node] ?? 0, enters) };
+  const routes = graph.routes.map((route) => ({
     from: route.from - shift,
     to: route.to - shift,
     points: polyline(route.path.map(spot)),
   }));
   const spots = [...layerOf.keys()].map((node) => ({ ...spot(node), half: half(node) }));
-  const left = Math.min(...spots.map((each) => each.x - each.half), 0);
-  const right = Math.max(...spots.map((each) => each.x + each.half), 0);
+  const left = spots.reduce((least, each) => Math.min(least, each.x - each.half), 0);
+  const right = spots.reduce((most, each) => Math.max(most, each.x + each.half), 0);
   return {
     left,
     width: right - left,
-    height: Math.max(...spots.map((each) => each.bottom), 0),
+    height: spots.reduce((most, each) => Math.max(most, each.bottom), 0),
     centres: successors.map((_, unit) => {
-      const at = spot(unit + shift);
-      return { x: at.x, y: (at.top + at.bottom) / 2 };
+      const { x: middle, top, bottom } = spot(unit + shift);
+      return { x: middle, y: (top + bottom) / 2 };
     }),
-    edges: drawn.filter(({ from }) => from >= 0),
-    entries: drawn.filter(({ from }) => from < 0).map(({ to, points }) => ({ to, points })),
+    edges: routes.filter(({ from }) => from >= 0),
+    entries: routes.filter(({ from }) => from < 0).map(({ to, points }) => ({ to, points })),
   };
+}
+
+/** Where something is entered, node 0 is the point above and has the first layer for itself. */
+function layersOf(
+  successors: Successors,
+  entered: readonly number[],
+): { graph: Layers; shift: number } {
+  if (entered.length === 0) {
+    return { graph: splitLongEdges(successors, assignRanks(successors)), shift: 0 };
+  }
+  const nodes = [entered, ...successors].map((after) => after.map((unit) => unit + 1));
+  const below = nodes.map((_, node) => (node === 0 ? 0 : 1));
+  const ranks = assignRanks(nodes, below);
+  ranks[0] = 0;
+  return { graph: splitLongEdges(nodes, ranks), shift: 1 };
+}
+
+/** From where to where a layer reaches; the point above, if there is one, takes no height. */
+function extent(layer: number, enters: boolean): { top: number; bottom: number } {
+  const pitch = UNIT.height + LAYER_GAP;
+  const top = enters ? LAYER_GAP + (layer - 1) * pitch : layer * pitch;
+  return { top, bottom: top + UNIT.height };
 }
 
 function layerNumbers(graph: Layers): Int32Array {
@@ -147,11 +144,4 @@ function polyline(path: readonly Spot[]): Point[] {
     points.push(...swing({ x: before.x, y: before.bottom }, { x: next.x, y: next.top }));
   });
   return points;
-}
-
-/** Down from one point to another, vertical at both ends; straight if one is above the other. */
-export function swing(from: Point, to: Point): Point[] {
-  if (Math.abs(from.x - to.x) < 1) return [from, to];
-  const bend = (to.y - from.y) * 0.4;
-  return [from, { x: from.x, y: from.y + bend }, { x: to.x, y: to.y - bend }, to];
 }

@@ -3,8 +3,11 @@
  * read, plain rectangles from far away, nothing that is outside of the screen.
  */
 import { inkOn, tint } from "./colours";
-import type { Point } from "./layout";
-import { blockNode, type Box, type BlockBox, CAPTION, type Scene, type SceneEdge, type UnitBox } from "./scene";
+import { type Box, overlaps, type Point } from "./geometry";
+import { blockNode } from "./nodes";
+import type { BlockBox, Scene, SceneEdge, UnitBox } from "./scene";
+import { CAPTION } from "./sizes";
+import { drawText, shortened } from "./text";
 import { type Size, type View, visible } from "./viewport";
 
 /** What a node says and shows. */
@@ -87,9 +90,6 @@ export function paint(
     else if (unit.unit === marks.hovered) outline(context, unit, 1.5 / scale, ink.text);
   }
 }
-
-const overlaps = (a: Box, b: Box) =>
-  a.x <= b.x + b.width && b.x <= a.x + a.width && a.y <= b.y + b.height && b.y <= a.y + a.height;
 
 function drawEdges(
   context: CanvasRenderingContext2D,
@@ -286,41 +286,4 @@ function outline(
   context.beginPath();
   context.roundRect(box.x - 1, box.y - 1, box.width + 2, box.height + 2, 6);
   context.stroke();
-}
-
-function drawText(
-  context: CanvasRenderingContext2D,
-  text: string,
-  x: number,
-  y: number,
-  room: number,
-  font: string,
-  colour: string,
-): void {
-  if (context.font !== font) context.font = font;
-  context.fillStyle = colour;
-  context.fillText(shortened(context, text, room, font), x, y);
-}
-
-const shortenings = new Map<string, string>();
-/** Enough for every label of the largest graph, at both sizes. */
-const SHORTENINGS = 10_000;
-
-/** The text, with its end cut off where it does not fit. Measuring is slow, so it is kept. */
-function shortened(
-  context: CanvasRenderingContext2D,
-  text: string,
-  room: number,
-  font: string,
-): string {
-  const key = `${font}|${Math.round(room)}|${text}`;
-  const known = shortenings.get(key);
-  if (known !== undefined) return known;
-  let short = text;
-  while (short.length > 1 && context.measureText(short).width > room) {
-    short = `${short.slice(0, -2).trimEnd()}…`;
-  }
-  if (shortenings.size >= SHORTENINGS) shortenings.clear();
-  shortenings.set(key, short);
-  return short;
 }

@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 
-import { type GraphShape, layoutBlocks, UNIT } from "./layout";
-import { blockNode, buildScene, hitAt, pathEdges, type Scene } from "./scene";
+import { type GraphShape, layoutBlocks } from "./layout";
+import { blockNode } from "./nodes";
+import { buildScene, hitAt, pathEdges, type Scene } from "./scene";
+import { UNIT } from "./sizes";
 
 /** 0 → {1, 2} → 3 → 4, and 0 → 4 skips the block of 1, 2 and 3. */
 const GRAPH: GraphShape = {

@@ -1,7 +1,8 @@
 /** The drawing on its canvas: pointer, wheel and keys move it, and it paints once per frame. */
-import type { Point } from "./layout";
+import type { Box, Point } from "./geometry";
+import { blockNode } from "./nodes";
 import { type Ink, type Marks, paint, type Picture } from "./paint";
-import { blockNode, type Box, type Hit, hitAt } from "./scene";
+import { type Hit, hitAt } from "./scene";
 import {
   between,
   centred,

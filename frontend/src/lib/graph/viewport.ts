@@ -1,6 +1,5 @@
 /** Where the reader looks: pure arithmetic of pan and zoom. */
-import type { Point } from "./layout";
-import type { Box } from "./scene";
+import type { Box, Point } from "./geometry";
 
 /** A point of the drawing appears on the screen at `point * scale + (x, y)`. */
 export interface View extends Point {

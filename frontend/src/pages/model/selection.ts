@@ -1,5 +1,5 @@
 /** What is chosen in the graph and the tables: a Unit or a Block, by position. */
-import { blockNode } from "@/lib/graph/scene";
+import { blockNode } from "@/lib/graph/nodes";
 
 export type Selection = { unit: number } | { block: number } | null;
 

@@ -5,10 +5,11 @@ export type Successors = readonly (readonly number[])[];
 /**
  * Layers from 0 on, every edge from a smaller to a larger one. Nodes stand as high as they can
  * (longest path), except those with more edges below than above: these are lowered, because that
- * shortens more edges than it lengthens. Nodes are numbered in a topological order.
+ * shortens more edges than it lengthens. Nodes are numbered in a topological order. `least` is the
+ * highest layer that each may stand in.
  */
-export function assignRanks(successors: Successors): number[] {
-  const ranks = successors.map(() => 0);
+export function assignRanks(successors: Successors, least?: readonly number[]): number[] {
+  const ranks = successors.map((_, node) => least?.[node] ?? 0);
   const above = successors.map(() => 0);
   successors.forEach((after, node) => {
     for (const next of after) {
