@@ -9,7 +9,7 @@ from torch import Tensor
 
 from workers.graph.importers.onnx.node import Node
 from workers.graph.importers.onnx.operators.registry import onnx_operator
-from workers.graph.importers.onnx.operators.shapes import sliced
+from workers.graph.importers.onnx.operators.slicing import sliced
 from workers.graph.importers.onnx.recorder import Value
 
 

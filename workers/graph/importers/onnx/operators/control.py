@@ -11,7 +11,7 @@ from workers.graph.importers.onnx.operators.registry import (
     onnx_operator,
     onnx_operator_with_outputs,
 )
-from workers.graph.importers.onnx.operators.shapes import sliced
+from workers.graph.importers.onnx.operators.slicing import sliced
 from workers.graph.importers.onnx.recorder import Value
 
 MOST_ITERATIONS = 10_000

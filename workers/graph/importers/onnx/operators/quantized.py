@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from workers.graph.importers.onnx.node import Node
-from workers.graph.importers.onnx.operators.layers import convolution
+from workers.graph.importers.onnx.operators.convolution import convolution
 from workers.graph.importers.onnx.operators.registry import (
     onnx_operator,
     onnx_operator_with_outputs,
