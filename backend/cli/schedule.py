@@ -29,7 +29,7 @@ from backend.cli.jobs import (
     UnitGranularity,
 )
 from backend.cli.model_files import file_format
-from backend.cli.output import Json, console, fail, handles_errors, print_json
+from backend.cli.output import Json, console, errors, fail, handles_errors, print_json
 from backend.cli.watching import WARNINGS, batch_verdict, progress_bar, results_table
 from backend.jobs.schemas import (
     BatchSummary,
@@ -148,7 +148,8 @@ def schedule(
         lines = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
         raise fail("\n".join(lines), ExitCode.USAGE) from error
     model_format = None if zoo else file_format(Path(model))
-    with progress_bar(console, disable=as_json) as bar:
+    # In JSON mode standard output is for the result alone.
+    with progress_bar(errors if as_json else console, disable=as_json) as bar:
         recorder = TerminalRecorder(bar, output)
         problem = _run(spec, model, model_format, recorder)
     if problem is not None:
