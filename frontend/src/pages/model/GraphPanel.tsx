@@ -12,6 +12,7 @@ import { IconArrowsMaximize, IconMinus, IconPlus } from "@tabler/icons-react";
 import { useMemo, useRef, useState } from "react";
 
 import type { GraphFacts } from "@/api/types";
+import { EmptyState } from "@/components/EmptyState";
 import { Loading } from "@/components/Loading";
 import { Panel } from "@/components/Panel";
 import type { ColourMode } from "@/lib/graph/colours";
@@ -78,10 +79,14 @@ export function GraphPanel(props: GraphPanelProps) {
         <ZoomButtons view={view} />
       </Group>
       <div className={classes.drawing}>
-        {layouts ? (
+        {layouts === "pending" && <Loading label="Laying the graph out" />}
+        {layouts === "failed" && (
+          <EmptyState title="The graph could not be drawn">
+            The tables below hold the same. Loading the page again may help.
+          </EmptyState>
+        )}
+        {typeof layouts !== "string" && (
           <Drawing {...props} layouts={layouts} mode={mode} path={path} view={view} />
-        ) : (
-          <Loading label="Laying the graph out" />
         )}
       </div>
       <GraphLegend facts={facts} mode={mode} />
