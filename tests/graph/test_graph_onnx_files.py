@@ -144,7 +144,7 @@ def test_an_open_batch_takes_any_size(tmp_path: Path, batch_size: int) -> None:
     agrees(found)
 
 
-@pytest.mark.parametrize(("stated", "asked"), [(1, 5), (2, 6)])
+@pytest.mark.parametrize(("stated", "asked"), [(1, 5), (2, 6), (4, 1), (2, 5)])
 def test_a_stated_batch_is_replaced_if_every_output_grows_with_it(
     tmp_path: Path, stated: int, asked: int
 ) -> None:
@@ -167,10 +167,9 @@ def test_a_batch_that_is_built_in_is_refused(tmp_path: Path) -> None:
     assert "ask for 1" in failure.detail
 
 
-def test_a_batch_that_cannot_be_checked_is_refused(tmp_path: Path) -> None:
-    failure = refusal(convolutions(2), tmp_path, 3)
-    assert failure.kind == "unsupported_batch"
-    assert "not a multiple" in failure.detail
+def test_a_sequence_length_without_a_place_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ImportFailure, match="no input of the model has an open dimension"):
+        opened(written(convolutions("batch"), tmp_path), 1, sequence_length=8).graph()
 
 
 def test_data_files_need_a_bundle(tmp_path: Path) -> None:

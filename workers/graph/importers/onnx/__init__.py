@@ -46,7 +46,7 @@ class OnnxModel:
         recorder, outputs = self._recorded(inputs.wanted)
         if inputs.rebatched:
             _, stated = self._recorded(inputs.stated)
-            check_outputs(inputs, _shapes(stated), _shapes(outputs), self.sizes)
+            check_outputs(inputs, _shapes(stated), _shapes(outputs))
         return recorder.graph("model", outputs)
 
     def run(self, seeds: Sequence[int]) -> list[dict[str, Tensor]]:
@@ -56,9 +56,7 @@ class OnnxModel:
         for seed in seeds:
             tensors = random_tensors(inputs.wanted, seed)
             parts = [compute(part) for part in _batches(inputs, tensors)]
-            outputs = [
-                torch.cat(rows) if len(rows) > 1 else rows[0] for rows in zip(*parts, strict=True)
-            ]
+            outputs = [_joined(rows, inputs) for rows in zip(*parts, strict=True)]
             results.append({f"output_{index}": tensor for index, tensor in enumerate(outputs)})
         return results
 
@@ -88,18 +86,26 @@ def _shapes(values: Mapping[str, Value]) -> dict[str, tuple[int, ...]]:
 
 
 def _batches(inputs: Inputs, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
-    """The inputs in batches of the size that the file states, which is what the original takes."""
+    """The inputs in batches of the size that the file states, which is what the original takes;
+    the last is filled up with copies of its last row."""
     if not inputs.rebatched:
         return [dict(tensors)]
-    count = next(
-        spec.shape[0] // inputs.stated[name].shape[0]
-        for name, spec in inputs.wanted.items()
-        if spec != inputs.stated[name]
-    )
-    parts: list[dict[str, Tensor]] = [{} for _ in range(count)]
-    for name, tensor in tensors.items():
-        split = inputs.wanted[name] != inputs.stated[name]
-        pieces = tensor.chunk(count) if split else [tensor] * count
-        for part, piece in zip(parts, pieces, strict=True):
-            part[name] = piece
+    size, wanted = inputs.batch_sizes
+    parts: list[dict[str, Tensor]] = []
+    for start in range(0, wanted, size):
+        rows = torch.arange(start, start + size).clamp(max=wanted - 1)
+        parts.append(
+            {
+                name: tensor if inputs.wanted[name] == inputs.stated[name] else tensor[rows]
+                for name, tensor in tensors.items()
+            }
+        )
     return parts
+
+
+def _joined(rows: Sequence[Tensor], inputs: Inputs) -> Tensor:
+    """An output of all batches together, without what was filled up."""
+    if not inputs.rebatched:
+        return rows[0]
+    size, wanted = inputs.batch_sizes
+    return torch.cat(list(rows))[: rows[0].shape[0] // size * wanted]

@@ -27,6 +27,12 @@ class Inputs:
         """Whether the model is to run at another batch size than the one it states."""
         return self.wanted != self.stated
 
+    @property
+    def batch_sizes(self) -> tuple[int, int]:
+        """The size that the file states, and the one that the job asks for."""
+        name = next(name for name, spec in self.stated.items() if spec != self.wanted[name])
+        return self.stated[name].shape[0], self.wanted[name].shape[0]
+
 
 def model_inputs(graph: GraphProto, sizes: Sizes) -> Inputs:
     """The inputs that are not given by initializers.
@@ -41,6 +47,12 @@ def model_inputs(graph: GraphProto, sizes: Sizes) -> Inputs:
     batch_names = {d.sizes[0] for d in declared if d.sizes and isinstance(d.sizes[0], str)}
     opened = any(d.sizes and not isinstance(d.sizes[0], int) for d in declared)
     batch = None if opened else next((d.sizes[0] for d in declared if d.sizes), None)
+    if sizes.sequence_length is not None and not any(d.sequences(batch_names) for d in declared):
+        raise ImportFailure(
+            "unsupported_input",
+            f"the job asks for sequence length {sizes.sequence_length}, but no input of the model "
+            "has an open dimension besides the batch; leave it out",
+        )
     wanted, stated = {}, {}
     for item in declared:
         shape = item.shape(sizes, batch_names)
@@ -55,28 +67,21 @@ def check_outputs(
     inputs: Inputs,
     stated: Mapping[str, Sequence[int]],
     wanted: Mapping[str, Sequence[int]],
-    sizes: Sizes,
 ) -> None:
     """Refuse a model whose outputs do not grow with its batch as the batch's rows do.
 
     ``stated`` and ``wanted`` are the outputs' shapes at both batch sizes. Raises ImportFailure.
     """
-    name, spec = next((n, s) for n, s in inputs.stated.items() if s != inputs.wanted[n])
-    before, after = spec.shape[0], sizes.batch_size
+    name = next(name for name, spec in inputs.stated.items() if spec != inputs.wanted[name])
+    before, after = inputs.batch_sizes
     advice = (
         f"the file states batch size {before} (input {name!r}); ask for {before}, or export the "
         "model with an open batch dimension"
     )
-    if after % before:
-        raise ImportFailure(
-            "unsupported_batch",
-            f"batch size {after} is not a multiple of the one that the model was exported for, so "
-            f"that the result cannot be checked against it; {advice}",
-        )
     for output, shape in stated.items():
         found = list(wanted[output])
-        grown = [shape[0] * after // before, *shape[1:]] if shape else []
-        if not shape or found != grown:
+        grown = [shape[0] // before * after, *shape[1:]] if shape else []
+        if not shape or shape[0] % before or found != grown:
             raise ImportFailure(
                 "unsupported_batch",
                 f"at batch size {after} the output {output!r} has the shape {found}, not "
@@ -113,6 +118,13 @@ class _Declared:
             for dim in tensor.shape.dim
         )
         return cls(value.name, str(dtype).removeprefix("torch."), sizes)
+
+    def sequences(self, batch_names: set[str]) -> bool:
+        """Whether an open dimension is not the batch."""
+        return any(
+            not isinstance(size, int) and axis != 0 and size not in batch_names
+            for axis, size in enumerate(self.sizes)
+        )
 
     def shape(self, sizes: Sizes, batch_names: set[str]) -> tuple[int, ...]:
         found = []
