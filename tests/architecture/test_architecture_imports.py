@@ -10,7 +10,8 @@ import importlib, pkgutil, sys
 
 ABSENT = {
     "alembic", "backend", "celery", "fastapi", "fsspec", "httpx", "kombu", "orjson", "plotly",
-    "onnx", "onnxruntime", "onnxscript", "psutil", "psycopg", "pydantic", "redis", "rich", "safetensors", "sqlalchemy", "typer",
+    "onnx", "onnxruntime", "onnxscript", "psutil", "psycopg", "pydantic",
+    "redis", "rich", "safetensors", "sqlalchemy", "typer",
 }
 
 class Refuse:

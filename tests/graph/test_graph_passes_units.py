@@ -28,6 +28,7 @@ from workers.graph.passes.fuse import fuse
 from workers.graph.passes.given_views import copy_given_views
 from workers.graph.passes.granularity import Granularity
 from workers.graph.passes.pointwise import is_pointwise
+from workers.graph.passes.subexpressions import merge_within_units
 
 
 def units(graph: Graph) -> dict[str, list[str]]:
@@ -300,6 +301,26 @@ def test_a_sum_joins_the_separable_convolution_that_alone_reads_it() -> None:
     graph, weights = imported(Calls(forward, node=separable()), IMAGE)
     after = optimise(graph, weights, merge_common=False)
     assert [unit.kind for unit in after[0].units] == ["pool", "pool", "pool", "conv"]
+    assert_same((graph, weights), after, 1e-5)
+
+
+def test_equal_activations_that_meet_in_one_unit_are_computed_once() -> None:
+    """Each branch begins with a ReLU of the same value, which only ReLUs read: they join the layer
+    that computes it, and one is enough."""
+
+    def forward(m: nn.Module, x: Tensor) -> Tensor:
+        stem = m.stem(x)
+        return m.a(torch.relu(stem)) + m.b(torch.relu(stem)) + m.c(torch.relu(stem))
+
+    layers = {name: nn.Conv2d(4, 4, 3, padding=1) for name in "abc"}
+    graph, weights = imported(Calls(forward, stem=nn.Conv2d(4, 4, 1), **layers), IMAGE)
+    after = optimise(graph, weights)
+    assert [operator.target for operator in after[0].units[0].operators] == [
+        "aten.conv2d.default",
+        "aten.relu.default",
+    ]
+    assert [operator.target for operator in after[0].operators].count("aten.relu.default") == 1
+    assert merge_within_units(after[0]) == after[0]
     assert_same((graph, weights), after, 1e-5)
 
 

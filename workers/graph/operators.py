@@ -94,7 +94,8 @@ _BY_KIND: dict[str, tuple[str, ...]] = {
         "unflatten.int", "permute.default", "transpose.int", "t.default", "unsqueeze.default",
         "squeeze.default", "squeeze.dim", "squeeze.dims", "expand.default", "slice.Tensor",
         "select.int", "split.Tensor", "split_with_sizes.default", "chunk.default", "narrow.default",
-        "unbind.int", "view.dtype", "movedim.int", "broadcast_to.default", "diagonal.default", "unfold.default",
+        "unbind.int", "view.dtype", "movedim.int", "broadcast_to.default", "diagonal.default",
+        "unfold.default",
     ),
     IDENTITY: (
         "clone.default", "contiguous.default", "alias.default", "detach.default",

@@ -9,7 +9,10 @@ from workers.graph.graph import Graph
 from workers.graph.passes.fuse import fuse
 from workers.graph.passes.granularity import Granularity
 from workers.graph.passes.identities import drop_identities
-from workers.graph.passes.subexpressions import merge_common_subexpressions
+from workers.graph.passes.subexpressions import (
+    merge_common_subexpressions,
+    merge_within_units,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,4 +44,6 @@ def optimise(
         graph = merge_common_subexpressions(graph)
     graph, held = fold_batch_norm(*linear_from_product(graph, held))
     graph = fuse(graph, wanted)
+    if merge_common:
+        graph = merge_within_units(graph)
     return graph, {name: held[name] for name in graph.weights}

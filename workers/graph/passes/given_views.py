@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from workers.graph.graph import Graph, Operator, TensorSpec
-from workers.graph.operators import KINDS, VIEW
+from workers.graph.operators import is_kernel_free
+from workers.graph.passes.randomness import is_random
 from workers.graph.passes.rename import substituted
 from workers.graph.units import operator_units
 
@@ -18,13 +19,14 @@ def copy_given_views(graph: Graph) -> Graph:
     Before: ``t(x) → v``, ``mm(v, w) → p``, ``mm(w, v) → q``. After: ``t(x) → v``, ``mm(v, w) → p``,
     ``t(x) → v.1``, ``mm(w, v.1) → q``.
 
-    A view costs nothing, and it must be in some Unit. Shared by two Units it would be in one of
-    them, which the other would wait for without need.
+    A view costs nothing, a copy that is kept (``clone``) hardly more, and each must be in some Unit.
+    Shared by two Units it would be in one of them, which the other would wait for without need.
     """
     given, returned = {*graph.inputs, *graph.weights}, frozenset(graph.outputs)
     views: dict[str, Operator] = {}  # by the values that they compute
     for operator in graph.operators:
-        if KINDS[operator.target] == VIEW and given.issuperset(operator.inputs):
+        free = is_kernel_free(operator.target) and not is_random(operator)
+        if free and given.issuperset(operator.inputs):
             views.update(dict.fromkeys(operator.outputs, operator))
             given.update(operator.outputs)
     if not views:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from workers.graph.graph import Graph, Operator
 from workers.graph.operators import KINDS
 from workers.graph.passes.randomness import is_random
 from workers.graph.passes.rename import Renaming, substituted
-from workers.graph.units import operator_units
+from workers.graph.units import operator_units, regroup
 
 
 def merge_common_subexpressions(graph: Graph) -> Graph:
@@ -22,29 +22,58 @@ def merge_common_subexpressions(graph: Graph) -> Graph:
     convolutions begin each branch with one, on the same value (IOS's ReLU-SepConv, Section 6.1);
     it belongs to its convolution's Unit, and merging them would put a Unit before all branches.
     """
-    renamed = Renaming(graph)
     starts_a_layer = _layer_starts(graph)
-    first: dict[tuple[object, ...], Operator] = {}
-    same: dict[str, str] = {}  # the value that was computed first, by a value equal to it
-    kept = []
-    for operator in graph.operators:
-        earlier = operator
-        if operator.name not in starts_a_layer and not is_random(operator):
-            earlier = first.setdefault(_key(operator, same), operator)
-        if earlier is not operator:
-            same.update(zip(operator.outputs, earlier.outputs, strict=True))
-        if earlier is operator or not _merges(operator, earlier, renamed, graph):
-            kept.append(operator)
-    if len(kept) == len(graph.operators):
+    places = {o.name: 0 for o in graph.operators if o.name not in starts_a_layer}
+    kept = _merged(graph, places)
+    return graph if len(kept) == len(graph.operators) else _of(kept, graph)
+
+
+def merge_within_units(graph: Graph) -> Graph:
+    """Compute once what operators of one Unit compute alike; the Units stay.
+
+    Before: Unit ``conv(x) → c``, ``relu(c) → r``, ``relu(c) → s``. After: Unit ``conv(x) → c``,
+    ``relu(c) → r``, and who read ``s`` reads ``r``. Activations that were left to the layers that
+    they begin may have joined the layer before instead, all into one Unit.
+    """
+    unit_of = {o.name: place for place, unit in enumerate(graph.units) for o in unit.operators}
+    kept = _merged(graph, unit_of)
+    if len(kept) == len(unit_of):
         return graph
+    partition: dict[int, list[Operator]] = {}
+    for operator in kept:
+        partition.setdefault(unit_of[operator.name], []).append(operator)
+    return regroup(_of(kept, graph), list(partition.values()))
+
+
+def _of(operators: Sequence[Operator], graph: Graph) -> Graph:
+    """The graph with these operators, one a Unit."""
     return operator_units(
         name=graph.name,
         inputs=graph.inputs,
         outputs=graph.outputs,
         weights=graph.weights,
         values=graph.values,
-        operators=[renamed.apply(operator) for operator in kept],
+        operators=operators,
     )
+
+
+def _merged(graph: Graph, places: Mapping[str, int]) -> list[Operator]:
+    """The operators without those that equal an earlier one in the same place; an operator that
+    has no place stays."""
+    renamed = Renaming(graph)
+    first: dict[tuple[object, ...], Operator] = {}
+    same: dict[str, str] = {}  # the value that was computed first, by a value equal to it
+    kept = []
+    for operator in graph.operators:
+        earlier = operator
+        if operator.name in places and not is_random(operator):
+            key = (places[operator.name], *_key(operator, same))
+            earlier = first.setdefault(key, operator)
+        if earlier is not operator:
+            same.update(zip(operator.outputs, earlier.outputs, strict=True))
+        if earlier is operator or not _merges(operator, earlier, renamed, graph):
+            kept.append(operator)
+    return [renamed.apply(operator) for operator in kept]
 
 
 def _key(operator: Operator, same: Mapping[str, str]) -> tuple[object, ...]:
