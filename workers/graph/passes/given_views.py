@@ -19,7 +19,7 @@ def copy_given_views(graph: Graph) -> Graph:
     Before: ``t(x) → v``, ``mm(v, w) → p``, ``mm(w, v) → q``. After: ``t(x) → v``, ``mm(v, w) → p``,
     ``t(x) → v.1``, ``mm(w, v.1) → q``.
 
-    A view costs nothing, a copy that is kept (``clone``) hardly more, and each must be in some Unit.
+    A view costs nothing, a copy that is kept (``clone``) hardly more, and each must be in a Unit.
     Shared by two Units it would be in one of them, which the other would wait for without need.
     """
     given, returned = {*graph.inputs, *graph.weights}, frozenset(graph.outputs)
