@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+_SEED = re.compile(r"0|[1-9][0-9]{0,8}")
+
 
 class Capabilities(BaseModel):
-    """What can be asked of a device."""
+    """What can be asked of a device. Of each of ``zoo_families`` there is a model ``FAMILY_SEED``
+    for every seed, of which ``zoo`` lists a few."""
 
     schedulers: list[str] = []
     zoo: list[str] = []
+    zoo_families: list[str] = []
     formats: list[str] = []
+
+    def has_model(self, name: str) -> bool:
+        """Whether the zoo has a model of that name."""
+        family, _, seed = name.rpartition("_")
+        drawn = family in self.zoo_families and _SEED.fullmatch(seed) is not None
+        return drawn or name in self.zoo
 
 
 class DeviceRead(BaseModel):

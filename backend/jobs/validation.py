@@ -33,7 +33,7 @@ def _model_errors(
         elif offer is not None and upload.format not in offer.formats:
             known = _listing(offer.formats)
             yield "model", f"device {spec.device} reads {known}, not {upload.format}"
-    elif offer is not None and name not in offer.zoo:
+    elif offer is not None and not offer.has_model(name):
         yield "model", f"unknown zoo model {name!r}; device {spec.device} has {_listing(offer.zoo)}"
 
 

@@ -108,7 +108,7 @@ class ModelService:
         found = []
         for device in await self._devices.all():
             offer = Capabilities.model_validate(device.capabilities)
-            if upload.format in offer.formats if upload else name in offer.zoo:
+            if upload.format in offer.formats if upload else offer.has_model(name):
                 found.append(device)
         return found
 

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from support import rows
 
 from backend.db.tables import Job, JobEvent, Upload
+from backend.devices.schemas import Capabilities
 from backend.jobs.states import JobAction, JobState
 from backend.settings import Settings
 
@@ -338,3 +339,10 @@ async def test_jobs_are_accepted_while_redis_is_away(
     assert answer.status_code == 201
     with sessions() as session:
         assert len(session.scalars(select(Job)).all()) == 1
+
+
+def test_a_family_of_models_has_one_for_every_seed() -> None:
+    offer = Capabilities(zoo=["squeezenet", "nasbench_0"], zoo_families=["nasbench"])
+    assert all(map(offer.has_model, ("squeezenet", "nasbench_0", "nasbench_41", "nasbench_7")))
+    for name in ("nasbench", "nasbench_", "nasbench_x", "nasbench_07", "squeezenet_1", "other_1"):
+        assert not offer.has_model(name), name

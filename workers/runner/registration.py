@@ -21,6 +21,7 @@ def capabilities() -> dict[str, Any]:
     return {
         "schedulers": list(schedulers.names()),
         "zoo": list(zoo.names()),
+        "zoo_families": list(zoo.FAMILIES),
         "formats": list(FORMATS),
     }
 

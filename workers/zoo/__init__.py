@@ -10,13 +10,14 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workers.zoo.catalog import Entry, Input, find, known, names
+from workers.zoo.catalog import FAMILIES, Entry, Input, find, known, names
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.export import ExportedProgram
 
 __all__ = [
+    "FAMILIES",
     "Entry",
     "Input",
     "build",

@@ -227,6 +227,9 @@ _ENTRIES = (
 _BY_NAME = {entry.name: entry for entry in _ENTRIES}
 
 
+FAMILIES = ("nasbench",)
+"""Of these there is a model ``FAMILY_SEED`` for every seed of up to nine digits."""
+
 _DRAWN = re.compile(r"nasbench_(0|[1-9][0-9]{0,8})")
 
 

@@ -617,7 +617,8 @@ export interface components {
         };
         /**
          * Capabilities
-         * @description What can be asked of a device.
+         * @description What can be asked of a device. Of each of ``zoo_families`` there is a model ``FAMILY_SEED``
+         *     for every seed, of which ``zoo`` lists a few.
          */
         Capabilities: {
             /**
@@ -635,6 +636,11 @@ export interface components {
              * @default []
              */
             zoo: string[];
+            /**
+             * Zoo Families
+             * @default []
+             */
+            zoo_families: string[];
         };
         /** Check */
         Check: {
