@@ -17,7 +17,7 @@ const device = (name: string, online: boolean, schedulers: string[]): Device => 
   description: "",
   fingerprint: "",
   facts: {},
-  capabilities: { schedulers, zoo: [], formats: [] },
+  capabilities: { schedulers, zoo: [], zoo_families: [], formats: [] },
   worker: "w",
   last_progress_at: "2026-11-21T12:00:00Z",
   online,
