@@ -87,6 +87,10 @@ OPERATIONS: dict[tuple[str, str], set[str]] = {
     ("POST", "/api/v1/uploads?filename=x.onnx"): {"upload", "upload:trusted"},
     ("POST", "/api/v1/uploads?filename=x.pt2"): {"upload:trusted"},
     ("GET", "/api/v1/models/zoo"): {"read", "write"},
+    ("GET", f"/api/v1/models/upload:{UUID(int=1)}"): {"read", "write"},
+    ("GET", f"/api/v1/models/upload:{UUID(int=1)}/graph"): {"read", "write"},
+    ("GET", f"/api/v1/models/upload:{UUID(int=1)}/inspections"): {"read", "write"},
+    ("POST", f"/api/v1/models/upload:{UUID(int=1)}/inspections"): {"write"},
     ("GET", "/api/v1/jobs"): {"read", "write"},
     ("POST", "/api/v1/jobs"): {"write"},
     ("GET", f"/api/v1/jobs/{UUID(int=1)}"): {"read", "write"},
@@ -110,7 +114,7 @@ OPERATIONS: dict[tuple[str, str], set[str]] = {
 
 def test_the_matrix_below_misses_no_operation(app: FastAPI) -> None:
     listed = {
-        (method, re.sub(r"[0-9a-f-]{36}", "{}", path.partition("?")[0]))
+        (method, re.sub(r"(upload:)?[0-9a-f-]{36}", "{}", path.partition("?")[0]))
         for method, path in OPERATIONS
     }
     document = app.openapi()

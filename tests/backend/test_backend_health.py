@@ -14,6 +14,7 @@ from support.services import libpq_url, serving
 
 from backend.jobs.states import JobState
 from backend.settings import Settings
+from migrations import HEAD
 
 
 def health(settings: Settings) -> tuple[int, dict[str, rows.Any]]:
@@ -79,8 +80,8 @@ def test_without_the_database_the_service_is_unavailable(settings: Settings) -> 
     [
         (
             "UPDATE alembic_version SET version_num = '0000'",
-            "UPDATE alembic_version SET version_num = '0001'",
-            "at 0000, this version needs 0001",
+            f"UPDATE alembic_version SET version_num = '{HEAD}'",
+            f"at 0000, this version needs {HEAD}",
         ),
         (
             "ALTER TABLE alembic_version RENAME TO away",

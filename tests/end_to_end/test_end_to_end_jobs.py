@@ -18,6 +18,7 @@ import psycopg
 import pytest
 from end_to_end.conftest import Stack
 from support.models import export_branches
+from support.onnx_models import convolutions, written
 from support.services import libpq_url
 
 FAST = {"device": "cpu", "budget_seconds": 20}
@@ -83,16 +84,27 @@ def test_a_file_from_the_shell_to_an_artifact_that_runs_with_torch_alone(
     assert "3, 10" in run.stdout
 
 
-def test_curl_with_a_token_uploads_and_schedules(stack: Stack, model: Path) -> None:
-    made = stack.plait(
-        "token", "create", "ci", "--scope", "write", "--scope", "upload:trusted", "--json"
-    )
+def test_curl_with_a_token_uploads_and_schedules_onnx(
+    stack: Stack, model: Path, tmp_path: Path
+) -> None:
+    """With a token that may upload data but nothing that executes code."""
+    made = stack.plait("token", "create", "ci", "--scope", "write", "--scope", "upload", "--json")
     header = f"Authorization: Bearer {json.loads(made.stdout)['token']}"
     curl = ["curl", "--silent", "--fail-with-body", "-H", header]
-    uploads = f"{stack.url}/api/v1/uploads?filename=branches.pt2"
-    uploaded = json.loads(
-        subprocess.check_output([*curl, "-X", "POST", "-T", str(model), uploads], text=True)
-    )
+
+    def sent(path: Path) -> subprocess.CompletedProcess[str]:
+        address = f"{stack.url}/api/v1/uploads?filename={path.name}"
+        return subprocess.run(
+            [*curl, "-X", "POST", "-T", str(path), address],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    refused = sent(model)
+    assert refused.returncode != 0
+    assert "upload:trusted" in refused.stdout
+    uploaded = json.loads(sent(written(convolutions(1), tmp_path)).stdout)
     body = json.dumps({**FAST, "model": f"upload:{uploaded['id']}", "batch_sizes": [2]})
     created = json.loads(
         subprocess.check_output(

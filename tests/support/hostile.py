@@ -139,7 +139,8 @@ def attack_from_sandbox(
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The layers in force, and what the attacking ``model`` wrote down."""
     limits = SandboxLimits(memory_bytes=4 << 30, seconds=60, hidden=(hidden,))
-    request = {"task": "import", "batch_size": 2, "zoo": None, "format": "pt2"}
+    sizes = {"batch_size": 2, "sequence_length": None}
+    request = {"task": "import", **sizes, "zoo": None, "format": "pt2"}
     with sandboxed(request, model, workdir, limits) as answer:
         return answer.isolation, json.loads((answer.scratch / FINDINGS).read_text())
 
