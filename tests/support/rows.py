@@ -18,6 +18,7 @@ from backend.jobs.states import JobAction, JobState
 CAPABILITIES = {
     "schedulers": ["greedy", "ios", "sequential"],
     "zoo": ["inception_v3", "squeezenet"],
+    "zoo_families": ["nasbench"],
     "formats": ["pt2"],
 }
 
