@@ -25,8 +25,13 @@ types: dev .stamps/openapi
 	$(BIN)/mypy
 	npm --prefix frontend run check
 
+# The core's tests share no server and run side by side; torch's threads would only fight there.
+# The others start servers, or time what they run, and have the machine for themselves.
+CORE_TESTS := $(addprefix tests/,graph schedulers schedules zoo)
+
 unit: dev chromium
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile $(CORE_TESTS)
+	$(BIN)/pytest $(addprefix --ignore=,$(CORE_TESTS))
 
 setup: .stamps/python .stamps/frontend
 
