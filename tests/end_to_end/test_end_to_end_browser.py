@@ -52,7 +52,7 @@ def test_upload_tune_watch_and_download(page: Page, stack: Stack, tmp_path: Path
 def test_live_updates_keep_the_zoom(page: Page, stack: Stack) -> None:
     with stack.client() as client:
         pruning = {"max_units_per_group": 1, "max_groups_per_stage": 2}
-        body = {"model": "zoo:squeezenet", "batch_sizes": [4], "ios": pruning}
+        body = {"model": "zoo:squeezenet", "ios": pruning, "budget_seconds": 15}
         job = client.post("/jobs", json=body).json()["id"]
     page.goto(f"{stack.url}/jobs/{job}")
     rounds = page.get_by_test_id("figure-rounds")

@@ -122,7 +122,8 @@ def test_curl_with_a_token_uploads_and_schedules_onnx(
 
 
 def test_a_worker_killed_in_the_middle_measures_nothing_twice(stack: Stack) -> None:
-    body = {**FAST, "model": "zoo:squeezenet", "batch_sizes": [2], "budget_seconds": 120}
+    pruning = {"max_units_per_group": 1, "max_groups_per_stage": 2}
+    body = {**FAST, "model": "zoo:squeezenet", "ios": pruning, "budget_seconds": 120}
     with stack.client() as client:
         job = client.post("/jobs", json=body).json()["id"]
         stack.wait_for(job, "tuning")
