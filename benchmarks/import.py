@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
+from machine import machine
 
 REPEATS = 5
 SECONDS = {"inception_v3": 5.0, "nasnet_a_large": 20.0}
@@ -103,18 +102,12 @@ def counting() -> dict[str, Any]:
     return found
 
 
-def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.machine()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
+    taken_on = machine()
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="plait-bench-") as directory:
         imports = {name: importing(name, Path(directory)) for name in SECONDS}
     counts = counting()
@@ -132,13 +125,7 @@ def main() -> None:
         )
     report = {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {
-            "processor": processor(),
-            "cores": os.cpu_count(),
-            "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-            "python": platform.python_version(),
-            "load_before": load,
-        },
+        "machine": taken_on,
         "imports": imports,
         "counts": counts,
     }

@@ -13,7 +13,6 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import signal
 import socket
 import statistics
@@ -27,6 +26,7 @@ from typing import Any
 
 import httpx
 import psutil
+from machine import machine
 
 TARGETS = {
     "api_ready_s": 1.5,
@@ -238,27 +238,17 @@ def measure(home: Path) -> dict[str, Any]:
     }
 
 
-def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.machine()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
+    taken_on = machine()
     with tempfile.TemporaryDirectory(prefix="plait-bench-") as directory:
         Path(directory).chmod(0o755)  # PostgreSQL runs as another user when this one is root
         measured = measure(Path(directory))
     report = {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {
-            "processor": processor(),
-            "cores": os.cpu_count(),
-            "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-            "python": platform.python_version(),
-        },
+        "machine": taken_on,
         "targets": TARGETS,
         "measured": measured,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import orjson
 import pytest
@@ -85,3 +86,16 @@ def test_what_streams_carry_is_described_too(described: FastAPI) -> None:
     for name in ("StateEvent", "SearchEvent", "RoundEvent", "ResultEvent", "LogEvent"):
         assert name in schemas
     assert "job_id" in schemas["JobEventRead"]["properties"]
+
+
+def test_a_stale_description_of_the_api_fails_its_check(tmp_path: Path) -> None:
+    """And is left as it is; one that was just written passes."""
+    target = tmp_path / "openapi.json"
+    command = [sys.executable, "-m", "backend.openapi", str(target)]
+    subprocess.run(command, check=True)
+    assert subprocess.run([*command, "--check"], check=False).returncode == 0
+    target.write_text("{}\n")
+    stale = subprocess.run([*command, "--check"], check=False, capture_output=True, text=True)
+    assert stale.returncode == 1
+    assert "is stale" in stale.stderr
+    assert target.read_text() == "{}\n"
