@@ -17,7 +17,7 @@ from backend.jobs.gate import change, lock
 from backend.jobs.schemas import BatchSummary, JobProblem, JobProgress, JobSpec, LogEvent
 from backend.jobs.states import JobAction, JobState
 from backend.storage import Storage
-from workers.devices.base import Span
+from workers.devices import base
 from workers.measure.measurement import Measurement
 from workers.runner.outcome import ScheduleOutcome
 from workers.runner.store import (
@@ -101,7 +101,7 @@ def outcome(scheduler: str = "ios", latency: float = 1.0) -> ScheduleOutcome:
         winner=True,
         schedule={"kind": "stages"},
         search={"states": 3},
-        timeline=(Span("conv", "conv", 0, 0.0, 1.0),),
+        timeline=base.Timeline((base.Span("conv", "conv", 0, 0.0, 1.0),)),
     )
 
 

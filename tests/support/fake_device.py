@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from workers.devices.base import Device, DeviceError, DeviceFacts, Executable, Span
+from workers.devices.base import (
+    Device,
+    DeviceError,
+    DeviceFacts,
+    Executable,
+    Kernel,
+    MemoryUse,
+    Timeline,
+)
 from workers.graph.graph import Graph
 from workers.schedules.plan import Plan
 
@@ -26,8 +34,20 @@ class ScriptedExecutable(Executable):
         self.runs += repeats
         return [self._latency(number) for number in range(self.runs - repeats, self.runs)]
 
-    def timeline(self, inputs: Mapping[str, Tensor]) -> tuple[Span, ...]:
+    def values(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        raise DeviceError("it only keeps time")
+
+    def timeline(self, inputs: Mapping[str, Tensor]) -> Timeline:
+        return Timeline(())
+
+    def profile(self, inputs: Mapping[str, Tensor]) -> tuple[Kernel, ...]:
         return ()
+
+    def memory(self, inputs: Mapping[str, Tensor]) -> MemoryUse:
+        return MemoryUse(0, 0)
+
+    def cancel(self) -> None:
+        """Nothing runs."""
 
     def close(self) -> None:
         self.closed = True
@@ -44,7 +64,13 @@ class ScriptedDevice(Device):
     def facts(self) -> DeviceFacts:
         return DeviceFacts("sim:test", "sim", "scripted", "sim-1", 2, 1, {}, simulated=True)
 
-    def prepare(self, graph: Graph, weights: Mapping[str, Tensor], plan: Plan) -> Executable:
+    def prepare(
+        self,
+        graph: Graph,
+        weights: Mapping[str, Tensor],
+        plan: Plan,
+        provider: str = "aten",
+    ) -> Executable:
         self.prepared.append(ScriptedExecutable(lambda _: self._latency(graph, plan)))
         return self.prepared[-1]
 

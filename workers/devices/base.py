@@ -15,8 +15,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+PROVIDERS = ("aten", "inductor")
+"""Who implements a Unit's operators: PyTorch's own kernels, or code that TorchInductor makes."""
+
+
 class DeviceError(RuntimeError):
     """A Plan that the device could not run; names the Unit and the reason."""
+
+
+class CancelledError(DeviceError):
+    """A run that was cancelled from another thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +40,59 @@ class DeviceFacts:
     memory_bytes: int
     versions: Mapping[str, str]
     simulated: bool = False
+    providers: tuple[str, ...] = ("aten",)
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """A Unit that could have run did not for ``ms``; ``reason`` names the resource or the event
+    that it waited for (``launch``, ``threads``, ``registers``, ``event of unit 'conv1'`` ...)."""
+
+    reason: str
+    ms: float
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One Unit's run on one stream; times in ms from the start of the Plan."""
+    """One Unit's run on one stream; times in ms from the start of the Plan. ``waited`` says what
+    held it up since its stream was free, where the device knows, the longest wait first."""
 
     unit: str
     kind: str
     stream: int
     start_ms: float
     end_ms: float
+    waited: tuple[Waited, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """One run of a Plan. ``resident_warps`` are steps (ms, warps on the whole device from then
+    on), estimated from the kernels' occupancy: IOS, Figure 8. Empty where there are no warps."""
+
+    spans: tuple[Span, ...]
+    resident_warps: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel that a Unit launches. On a CPU, one operator, without grid and the like."""
+
+    unit: str
+    name: str
+    duration_ms: float
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    registers_per_thread: int | None = None
+    shared_memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes of the weights, and the most that inputs and computed values took at one moment."""
+
+    weights_bytes: int
+    peak_bytes: int
 
 
 class Executable(ABC):
@@ -57,8 +107,25 @@ class Executable(ABC):
         """Run ``repeats`` times back to back; the latency of each run in ms. No warm-up."""
 
     @abstractmethod
-    def timeline(self, inputs: Mapping[str, Tensor]) -> tuple[Span, ...]:
+    def values(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Run once and return what every Unit computed, by the values' names."""
+
+    @abstractmethod
+    def timeline(self, inputs: Mapping[str, Tensor]) -> Timeline:
         """Run once and return when each Unit ran on which stream."""
+
+    @abstractmethod
+    def profile(self, inputs: Mapping[str, Tensor]) -> tuple[Kernel, ...]:
+        """Run once and return the kernels of every Unit, in the order in which they began."""
+
+    @abstractmethod
+    def memory(self, inputs: Mapping[str, Tensor]) -> MemoryUse:
+        """Run once and return what it took."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """From another thread: end the run in progress soon. It raises CancelledError; the next
+        run works as usual. Does nothing when none is in progress."""
 
     @abstractmethod
     def close(self) -> None:
@@ -84,8 +151,15 @@ class Device(ABC):
     def facts(self) -> DeviceFacts: ...
 
     @abstractmethod
-    def prepare(self, graph: Graph, weights: Mapping[str, Tensor], plan: Plan) -> Executable:
-        """Validate the Plan against the Graph and make it ready to run."""
+    def prepare(
+        self,
+        graph: Graph,
+        weights: Mapping[str, Tensor],
+        plan: Plan,
+        provider: str = "aten",
+    ) -> Executable:
+        """Validate the Plan against the Graph and make it ready to run with the kernels of
+        ``provider``, one of the facts' ``providers``. Raises PlanError and DeviceError."""
 
     @abstractmethod
     def close(self) -> None:

@@ -48,9 +48,20 @@ class CpuDevice(Device):
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def prepare(self, graph: Graph, weights: Mapping[str, Tensor], plan: Plan) -> Executable:
+    def prepare(
+        self,
+        graph: Graph,
+        weights: Mapping[str, Tensor],
+        plan: Plan,
+        provider: str = "aten",
+    ) -> Executable:
         if self._closed:
             raise DeviceError("the CPU device is closed; open it again")
+        if provider not in self._facts.providers:
+            raise DeviceError(
+                f"the CPU has no kernels of provider {provider!r}; known:"
+                f" {', '.join(self._facts.providers)}"
+            )
         validate(plan, graph)
         arrangement = arrange(plan, graph, len(self._cores))
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 from time import perf_counter_ns
@@ -11,7 +11,15 @@ from time import perf_counter_ns
 import torch
 from torch import Tensor
 
-from workers.devices.base import DeviceError, Executable, Span
+from workers.devices.base import (
+    CancelledError,
+    DeviceError,
+    Executable,
+    Kernel,
+    MemoryUse,
+    Span,
+    Timeline,
+)
 from workers.devices.cpu_workers import Worker
 from workers.devices.signals import BlockingSignal, Signal, SpinningSignal
 from workers.graph.graph import Graph
@@ -78,6 +86,7 @@ class CpuExecutable(Executable):
         self._computed = tuple(name for name in graph.outputs if name in graph.producers)
         self._failure: DeviceError | None = None
         self._over = False
+        self._running = False
         self._closed = False
 
     def run(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -86,7 +95,19 @@ class CpuExecutable(Executable):
     def time(self, inputs: Mapping[str, Tensor], repeats: int) -> list[float]:
         return self._execute(inputs, repeats, self._programs)[1]
 
-    def timeline(self, inputs: Mapping[str, Tensor]) -> tuple[Span, ...]:
+    def values(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        self._refuse_if_closed()
+        kept = [
+            [replace(step, frees_before=(), frees_after=()) for step in host.steps]
+            for host in self._arrangement.hosts
+        ]
+        programs = [
+            self._program(steps, worker) for steps, worker in zip(kept, self._workers, strict=True)
+        ]
+        names = [name for unit in self._graph.units for name in unit.outputs]
+        return self._execute(inputs, 1, programs, names)[0]
+
+    def timeline(self, inputs: Mapping[str, Tensor]) -> Timeline:
         spans: list[tuple[str, int, int, int]] = []
         self._refuse_if_closed()
         programs = [
@@ -95,16 +116,35 @@ class CpuExecutable(Executable):
         ]
         self._execute(inputs, 1, programs)
         origin = min((start for _, _, start, _ in spans), default=0)
-        return tuple(
-            Span(
-                unit=name,
-                kind=self._graph.unit(name).kind,
-                stream=stream,
-                start_ms=(start - origin) / 1e6,
-                end_ms=(end - origin) / 1e6,
+        return Timeline(
+            tuple(
+                Span(
+                    unit=name,
+                    kind=self._graph.unit(name).kind,
+                    stream=stream,
+                    start_ms=(start - origin) / 1e6,
+                    end_ms=(end - origin) / 1e6,
+                )
+                for name, stream, start, end in sorted(spans, key=lambda span: span[2])
             )
-            for name, stream, start, end in sorted(spans, key=lambda span: span[2])
         )
+
+    def profile(self, inputs: Mapping[str, Tensor]) -> tuple[Kernel, ...]:
+        return tuple(
+            Kernel(span.unit, span.kind, span.end_ms - span.start_ms)
+            for span in self.timeline(inputs).spans
+        )
+
+    def memory(self, inputs: Mapping[str, Tensor]) -> MemoryUse:
+        made = self.values(inputs)
+        return MemoryUse(
+            weights_bytes=sum(self._graph.values[name].nbytes for name in self._graph.weights),
+            peak_bytes=sum(tensor.nbytes for tensor in (*inputs.values(), *made.values())),
+        )
+
+    def cancel(self) -> None:
+        if self._running:
+            self._failure = CancelledError(f"the run of graph {self._graph.name!r} was cancelled")
 
     def close(self) -> None:
         with self._lock:
@@ -148,9 +188,14 @@ class CpuExecutable(Executable):
         )
 
     def _execute(
-        self, inputs: Mapping[str, Tensor], repeats: int, programs: Sequence[_Program]
+        self,
+        inputs: Mapping[str, Tensor],
+        repeats: int,
+        programs: Sequence[_Program],
+        wanted: Sequence[str] | None = None,
     ) -> tuple[dict[str, Tensor], list[float]]:
-        """Run ``repeats`` times; the last outputs, and each run's latency in ms."""
+        """Run ``repeats`` times; the last run's ``wanted`` values, which are the graph's outputs
+        unless named, and each run's latency in ms."""
         latencies: list[float] = []
         outputs: dict[str, Tensor] = {}
         finished = BlockingSignal()
@@ -160,6 +205,7 @@ class CpuExecutable(Executable):
             self._values.update(self._constants)
             self._values.update((name, inputs[name]) for name in self._graph.inputs)
             self._failure, self._over = None, False
+            self._running = True
             for number, worker in enumerate(self._workers[1:]):
                 worker.submit(partial(self._follow, programs[number + 1], number))
             self._workers[0].submit(partial(self._lead, programs[0], repeats, latencies, finished))
@@ -171,8 +217,10 @@ class CpuExecutable(Executable):
                 finished.wait()
                 raise
             finally:
+                self._running = False
                 if self._failure is None:
-                    outputs = {name: self._values[name] for name in self._graph.outputs}
+                    names = self._graph.outputs if wanted is None else wanted
+                    outputs = {name: self._values[name] for name in names}
                 self._values.clear()
         if self._failure is not None:
             raise self._failure

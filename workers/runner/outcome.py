@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workers.devices.base import Span
+from workers.devices.base import Timeline
 from workers.measure.measurement import Measurement
 
 
@@ -22,4 +22,4 @@ class ScheduleOutcome:
     winner: bool
     schedule: Mapping[str, Any]
     search: Mapping[str, Any]
-    timeline: tuple[Span, ...]
+    timeline: Timeline

@@ -203,7 +203,7 @@ class JobStore:
             )
             session.add(row)
             session.flush()
-            spans = [asdict(span) for span in outcome.timeline]
+            spans = [asdict(span) for span in outcome.timeline.spans]
             session.add(Timeline(result_id=row.id, spans=spans))
             event = ResultEvent(
                 scheduler=outcome.scheduler,

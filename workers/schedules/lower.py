@@ -6,7 +6,7 @@ from collections import Counter
 
 from workers.graph.graph import Graph
 from workers.schedules.plan import Launch, Plan, Stream
-from workers.schedules.schedule import Schedule, ScheduleError, Stage
+from workers.schedules.schedule import Schedule, ScheduleError, Stage, StageSchedule
 
 
 def lower(schedule: Schedule, graph: Graph, parallelism: int) -> Plan:
@@ -22,6 +22,8 @@ def lower(schedule: Schedule, graph: Graph, parallelism: int) -> Plan:
     """
     if parallelism < 1:
         raise ScheduleError(f"parallelism is {parallelism}; a device runs at least one thread")
+    if not isinstance(schedule, StageSchedule):
+        raise ScheduleError(f"a schedule of kind {schedule.kind!r} cannot be lowered")
     streams: list[Stream] = []
     launches: list[Launch] = []
     ends: list[tuple[int, int]] = []  # (stream, launch) of each group's end in the stage before

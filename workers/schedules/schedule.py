@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -53,8 +53,34 @@ class StageSchedule:
         return tuple(name for stage in self.stages for name in stage.units)
 
 
-# StreamSchedule (Opara, Nimble), TaskSchedule (Rammer) and WiredSchedule (Astra) join this union.
-Schedule = StageSchedule
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A Unit and the stream that it runs on, counted from 0."""
+
+    unit: str
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSchedule:
+    """Units on streams, in the order in which they are launched (Opara, Nimble).
+
+    What must wait for what follows from the graph. ``threads`` gives each stream's intra-operator
+    threads on a CPU; empty leaves it to the device.
+    """
+
+    scheduler: str
+    placements: tuple[Placement, ...]
+    threads: tuple[int, ...] = ()
+    kind: Literal["streams"] = "streams"
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        return tuple(placement.unit for placement in self.placements)
+
+
+# TaskSchedule (Rammer) and WiredSchedule (Astra) join this union.
+Schedule = StageSchedule | StreamSchedule
 
 SCHEDULE_FORMAT = "plait.schedule"
 SCHEDULE_VERSION = 1
@@ -62,6 +88,23 @@ SCHEDULE_VERSION = 1
 
 def schedule_to_json(schedule: Schedule, key: ScheduleKey) -> dict[str, Any]:
     """The versioned JSON form; ``schedule_from_json`` is its inverse."""
+    decision: dict[str, Any]
+    if isinstance(schedule, StageSchedule):
+        decision = {
+            "stages": [
+                {
+                    "groups": [list(group) for group in stage.groups],
+                    "strategy": stage.strategy,
+                    "threads": list(stage.threads),
+                }
+                for stage in schedule.stages
+            ]
+        }
+    else:
+        decision = {
+            "placements": [[placement.unit, placement.stream] for placement in schedule.placements],
+            "threads": list(schedule.threads),
+        }
     return {
         "format": SCHEDULE_FORMAT,
         "version": SCHEDULE_VERSION,
@@ -74,14 +117,7 @@ def schedule_to_json(schedule: Schedule, key: ScheduleKey) -> dict[str, Any]:
         },
         "kind": schedule.kind,
         "scheduler": schedule.scheduler,
-        "stages": [
-            {
-                "groups": [list(group) for group in stage.groups],
-                "strategy": stage.strategy,
-                "threads": list(stage.threads),
-            }
-            for stage in schedule.stages
-        ],
+        **decision,
     }
 
 
@@ -93,30 +129,48 @@ def schedule_from_json(data: Mapping[str, Any]) -> tuple[Schedule, ScheduleKey]:
         raise ScheduleError(
             f"schedule version {data.get('version')!r} is not {SCHEDULE_VERSION}; schedule again"
         )
-    if data.get("kind") != "stages":
-        raise ScheduleError(f"unknown schedule kind {data.get('kind')!r}; known: stages")
+    if data.get("kind") not in _FROM_JSON:
+        known = ", ".join(_FROM_JSON)
+        raise ScheduleError(f"unknown schedule kind {data.get('kind')!r}; known: {known}")
     try:
         key = data["key"]
-        schedule = StageSchedule(
-            scheduler=data["scheduler"],
-            stages=tuple(
-                Stage(
-                    groups=tuple(tuple(group) for group in stage["groups"]),
-                    strategy=stage["strategy"],
-                    threads=tuple(stage["threads"]),
-                )
-                for stage in data["stages"]
-            ),
-        )
-        return schedule, ScheduleKey(
+        return _FROM_JSON[data["kind"]](data), ScheduleKey(
             graph_hash=key["graph_hash"],
             device_fingerprint=key["device_fingerprint"],
             dtype=key["dtype"],
             batch_size=key["batch_size"],
             versions=key["versions"],
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ScheduleError(f"malformed schedule: {error!r}") from error
+
+
+def _stages(data: Mapping[str, Any]) -> Schedule:
+    return StageSchedule(
+        scheduler=data["scheduler"],
+        stages=tuple(
+            Stage(
+                groups=tuple(tuple(group) for group in stage["groups"]),
+                strategy=stage["strategy"],
+                threads=tuple(stage["threads"]),
+            )
+            for stage in data["stages"]
+        ),
+    )
+
+
+def _streams(data: Mapping[str, Any]) -> Schedule:
+    return StreamSchedule(
+        scheduler=data["scheduler"],
+        placements=tuple(Placement(unit, stream) for unit, stream in data["placements"]),
+        threads=tuple(data["threads"]),
+    )
+
+
+_FROM_JSON: dict[str, Callable[[Mapping[str, Any]], Schedule]] = {
+    "stages": _stages,
+    "streams": _streams,
+}
 
 
 def require_match(made_for: ScheduleKey, here: ScheduleKey) -> None:
