@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from workers.devices.gpu import GpuFacts
 from workers.graph.graph import Graph
 from workers.schedules.plan import Plan
 
@@ -30,7 +31,11 @@ class CancelledError(DeviceError):
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
     """What a device is. ``fingerprint`` keys every measurement: two devices that may time
-    differently have different fingerprints. ``simulated`` marks every figure taken on it."""
+    differently have different fingerprints. ``simulated`` marks every figure taken on it.
+
+    ``parallelism`` is how many intra-operator threads a Plan may use at once: the cores of a CPU,
+    1 where streams are not threads. ``gpu`` says what a GPU, real or simulated, is made of.
+    """
 
     name: str
     kind: str
@@ -41,6 +46,7 @@ class DeviceFacts:
     versions: Mapping[str, str]
     simulated: bool = False
     providers: tuple[str, ...] = ("aten",)
+    gpu: GpuFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
