@@ -41,6 +41,7 @@ class Base(DeclarativeBase):
         datetime: DateTime(timezone=True),
         dict[str, Any]: JSONB,
         list[dict[str, Any]]: JSONB,
+        list[list[float]]: JSONB,
         list[str]: ARRAY(Text),
         bytes: LargeBinary,
     }
@@ -111,7 +112,7 @@ class Device(Base):
     description: Mapped[str]
     fingerprint: Mapped[str]
     facts: Mapped[dict[str, Any]]
-    capabilities: Mapped[dict[str, Any]]  # {"schedulers": [...], "zoo": [...], "formats": [...]}
+    capabilities: Mapped[dict[str, Any]]  # {"schedulers": [...], "providers": [...], ...}
     worker: Mapped[str]
     registered_at: Mapped[datetime] = _created()
     last_progress_at: Mapped[datetime]
@@ -194,7 +195,8 @@ class JobResult(Base):
     """One scheduler's schedule for one batch size, measured and verified.
 
     ``search`` holds what finding it took: states, transitions, stages_measured, stages_total,
-    seconds, predicted_ms, notes.
+    seconds, predicted_ms, notes. ``provider`` implemented the operators, and ``environment`` says
+    under what conditions they were measured.
     """
 
     __tablename__ = "job_result"
@@ -212,13 +214,17 @@ class JobResult(Base):
     verified: Mapped[bool]
     max_abs_error: Mapped[float]
     winner: Mapped[bool] = mapped_column(server_default="false")
+    provider: Mapped[str] = mapped_column(server_default="aten")
     schedule: Mapped[dict[str, Any]]
     search: Mapped[dict[str, Any]]
+    environment: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
     created_at: Mapped[datetime] = _created()
 
 
 class Timeline(Base):
-    """When each Unit ran on which stream: [{unit, kind, stream, start_ms, end_ms}]."""
+    """When each Unit ran on which stream: [{unit, kind, stream, start_ms, end_ms, waited}], where
+    ``waited`` says what held it up: [{reason, ms}]. ``resident_warps`` are steps [ms, warps on the
+    whole device from then on], none where there are no warps."""
 
     __tablename__ = "timeline"
 
@@ -226,6 +232,7 @@ class Timeline(Base):
         ForeignKey("job_result.id", ondelete="CASCADE"), primary_key=True
     )
     spans: Mapped[list[dict[str, Any]]]
+    resident_warps: Mapped[list[list[float]]] = mapped_column(server_default="[]")
 
 
 class MeasurementRound(Base):

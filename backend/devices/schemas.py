@@ -13,12 +13,13 @@ _SEED = re.compile(r"0|[1-9][0-9]{0,8}")
 
 class Capabilities(BaseModel):
     """What can be asked of a device. Of each of ``zoo_families`` there is a model ``FAMILY_SEED``
-    for every seed, of which ``zoo`` lists a few."""
+    for every seed, of which ``zoo`` lists a few. ``providers`` implement its operators."""
 
     schedulers: list[str] = []
     zoo: list[str] = []
     zoo_families: list[str] = []
     formats: list[str] = []
+    providers: list[str] = ["aten"]
 
     def has_model(self, name: str) -> bool:
         """Whether the zoo has a model of that name."""

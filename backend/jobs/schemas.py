@@ -32,6 +32,10 @@ Granularity = Literal["operator", "fused", "block"]
 those between two branchings."""
 
 
+Provider = Literal["aten", "inductor"]
+"""Who implements the operators: PyTorch's own kernels, or code that TorchInductor makes."""
+
+
 class Purpose(StrEnum):
     """``tune`` finds schedules; ``inspect`` ends after the import, with the facts of the graph."""
 
@@ -67,6 +71,12 @@ class JobSpec(Strict):
         Granularity, Field(description="what is scheduled as one unit; finer searches longer")
     ] = "fused"
     ios: IosOptions = IosOptions()
+    provider: Annotated[
+        Provider, Field(description="who implements the operators; a device offers some")
+    ] = "aten"
+    allow_noise: Annotated[
+        bool, Field(description="measure although the machine is busy; the results say so")
+    ] = False
     purpose: Annotated[Purpose, Field(description="tune, or only inspect the model's graph")] = (
         Purpose.TUNE
     )

@@ -16,6 +16,7 @@ def check(spec: JobSpec, devices: Sequence[Device], upload: Upload | None) -> No
     errors = [
         *_model_errors(spec, offers, upload),
         *_device_errors(spec, offers),
+        *_provider_errors(spec, offers.get(spec.device)),
         *(_scheduler_errors(spec, offers.get(spec.device)) if spec.purpose == "tune" else ()),
     ]
     if errors:
@@ -40,6 +41,12 @@ def _model_errors(
 def _device_errors(spec: JobSpec, offers: Mapping[str, Capabilities]) -> Iterable[tuple[str, str]]:
     if spec.device not in offers:
         yield "device", f"unknown device {spec.device!r}; known: {_listing(offers)}"
+
+
+def _provider_errors(spec: JobSpec, offer: Capabilities | None) -> Iterable[tuple[str, str]]:
+    if offer is not None and spec.provider not in offer.providers:
+        known = _listing(offer.providers)
+        yield "provider", f"device {spec.device} has kernels of {known}, not of {spec.provider}"
 
 
 def _scheduler_errors(spec: JobSpec, offer: Capabilities | None) -> Iterable[tuple[str, str]]:

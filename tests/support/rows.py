@@ -20,6 +20,7 @@ CAPABILITIES = {
     "zoo": ["inception_v3", "squeezenet"],
     "zoo_families": ["nasbench"],
     "formats": ["pt2"],
+    "providers": ["aten"],
 }
 
 

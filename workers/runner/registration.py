@@ -36,7 +36,7 @@ def register(sessions: sessionmaker[Session], worker: str, devices: Iterable[Dev
                 "description": facts.description,
                 "fingerprint": facts.fingerprint,
                 "facts": asdict(facts),
-                "capabilities": offered,
+                "capabilities": {**offered, "providers": list(facts.providers)},
                 "worker": worker,
                 "last_progress_at": func.now(),
             }

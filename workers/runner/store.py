@@ -198,13 +198,16 @@ class JobStore:
                 verified=outcome.verified,
                 max_abs_error=outcome.max_abs_error,
                 winner=outcome.winner,
+                provider=outcome.provider,
                 schedule=dict(outcome.schedule),
                 search=dict(outcome.search),
+                environment=dict(outcome.environment),
             )
             session.add(row)
             session.flush()
             spans = [asdict(span) for span in outcome.timeline.spans]
-            session.add(Timeline(result_id=row.id, spans=spans))
+            warps = [[at_ms, warps] for at_ms, warps in outcome.timeline.resident_warps]
+            session.add(Timeline(result_id=row.id, spans=spans, resident_warps=warps))
             event = ResultEvent(
                 scheduler=outcome.scheduler,
                 batch_size=outcome.batch_size,

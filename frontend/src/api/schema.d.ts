@@ -618,7 +618,7 @@ export interface components {
         /**
          * Capabilities
          * @description What can be asked of a device. Of each of ``zoo_families`` there is a model ``FAMILY_SEED``
-         *     for every seed, of which ``zoo`` lists a few.
+         *     for every seed, of which ``zoo`` lists a few. ``providers`` implement its operators.
          */
         Capabilities: {
             /**
@@ -626,6 +626,13 @@ export interface components {
              * @default []
              */
             formats: string[];
+            /**
+             * Providers
+             * @default [
+             *       "aten"
+             *     ]
+             */
+            providers: string[];
             /**
              * Schedulers
              * @default []
@@ -891,6 +898,12 @@ export interface components {
          */
         JobCreate: {
             /**
+             * Allow Noise
+             * @description measure although the machine is busy; the results say so
+             * @default false
+             */
+            allow_noise: boolean;
+            /**
              * Batch Sizes
              * @default [
              *       1
@@ -933,6 +946,13 @@ export interface components {
              * @default
              */
             name: string;
+            /**
+             * Provider
+             * @description who implements the operators; a device offers some
+             * @default aten
+             * @enum {string}
+             */
+            provider: "aten" | "inductor";
             /**
              * @description tune, or only inspect the model's graph
              * @default tune
@@ -1068,6 +1088,12 @@ export interface components {
          */
         JobSpec: {
             /**
+             * Allow Noise
+             * @description measure although the machine is busy; the results say so
+             * @default false
+             */
+            allow_noise: boolean;
+            /**
              * Batch Sizes
              * @default [
              *       1
@@ -1105,6 +1131,13 @@ export interface components {
              * @example zoo:squeezenet
              */
             model: string;
+            /**
+             * Provider
+             * @description who implements the operators; a device offers some
+             * @default aten
+             * @enum {string}
+             */
+            provider: "aten" | "inductor";
             /**
              * @description tune, or only inspect the model's graph
              * @default tune
@@ -1233,7 +1266,8 @@ export interface components {
          * @description One scheduler's latency for one batch size: the median and its 95 % interval, in ms.
          *
          *     ``search`` is what finding the schedule took: states, transitions, stages measured of the
-         *     total, seconds, the predicted latency and notes.
+         *     total, seconds, the predicted latency and notes. ``environment`` says under what conditions it
+         *     was measured: device, versions, clocks, load, and whether noise was allowed.
          */
         ResultRead: {
             /** Batch Size */
@@ -1243,6 +1277,10 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            /** Environment */
+            environment: {
+                [key: string]: unknown;
+            };
             /** High Ms */
             high_ms: number;
             /**
@@ -1256,6 +1294,8 @@ export interface components {
             low_ms: number;
             /** Max Abs Error */
             max_abs_error: number;
+            /** Provider */
+            provider: string;
             /** Samples */
             samples: number;
             /** Scheduler */
