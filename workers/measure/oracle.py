@@ -20,9 +20,6 @@ from workers.schedules.lower import lower
 from workers.schedules.plan import Plan
 from workers.schedules.schedule import Stage, StageSchedule
 
-PROVIDER = "aten"
-"""Who implements the operators: PyTorch's own kernels."""
-
 
 def ignore_round(record: Round) -> None:
     """Told of rounds, does nothing with them."""
@@ -47,11 +44,13 @@ class MeasuringOracle:
         deadline: float = math.inf,
         on_round: Callable[[Round], None] = ignore_round,
         measurer: Measurer | None = None,
+        provider: str = "aten",
     ) -> None:
         self._graph, self._weights = graph, weights
         self._device, self._index = device, index
         self._deadline, self._on_round = deadline, on_round
         self._measurer = measurer or SerialMeasurer(device, seed=seed)
+        self._provider = provider
         self.measured = 0
         """Stages that were measured; the others were known."""
         self.looked_up = 0
@@ -66,7 +65,7 @@ class MeasuringOracle:
         keys = [self._key(stage, plan) for stage, plan in zip(stages, plans, strict=True)]
         known = self._index.lookup(list(dict.fromkeys(keys)))
         missing = {
-            key: Candidate(subgraph(self._graph, stage.units), self._weights, plan)
+            key: Candidate(subgraph(self._graph, stage.units), self._weights, plan, self._provider)
             for key, stage, plan in zip(keys, stages, plans, strict=True)
             if key not in known
         }
@@ -100,7 +99,7 @@ class MeasuringOracle:
         threads = "+".join(str(stream.threads) for stream in plan.streams)
         return ProfileKey(
             device_fingerprint=self._device.facts.fingerprint,
-            provider=PROVIDER,
+            provider=self._provider,
             context=f"{stage.strategy} threads={threads}",
             signature=f"{signature(self._graph, positions)}:{groups}",
         )

@@ -36,11 +36,12 @@ class Effort:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What to measure: a Plan of a Graph with its weights."""
+    """What to measure: a Plan of a Graph with its weights, run with the kernels of ``provider``."""
 
     graph: Graph
     weights: Mapping[str, Tensor]
     plan: Plan
+    provider: str = "aten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class SerialMeasurer:
     def _measure(self, candidate: Candidate) -> Measurement:
         try:
             with self.device.prepare(
-                candidate.graph, candidate.weights, candidate.plan
+                candidate.graph, candidate.weights, candidate.plan, candidate.provider
             ) as executable:
                 inputs = random_inputs(candidate.graph, self.seed)
                 latency = warm_up(executable, inputs, self.effort.warm_up_ms)

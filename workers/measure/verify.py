@@ -51,8 +51,9 @@ def verify(
     weights: Mapping[str, Tensor],
     plan: Plan,
     cases: Sequence[Case],
+    provider: str = "aten",
 ) -> Verification:
-    """Run ``plan`` on every case. Raises ValueError without a case or for a case with another
+    """Run ``plan`` with the kernels of ``provider`` on every case. Raises ValueError without a case or for a case with another
     number of outputs, DeviceError if the Plan cannot run.
 
     NaN never passes, not even where the original has it too: it could hide anything. An infinity
@@ -61,7 +62,7 @@ def verify(
     if not cases:
         raise ValueError("nothing is verified by no cases")
     largest, difference = 0.0, None
-    with device.prepare(graph, weights, plan) as executable:
+    with device.prepare(graph, weights, plan, provider) as executable:
         for number, case in enumerate(cases):
             if len(case.expected) != len(graph.outputs):
                 raise ValueError(

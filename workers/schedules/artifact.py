@@ -43,9 +43,11 @@ def write_artifact(
     plan: Plan,
     summary: Mapping[str, Any],
     parallelism: int,
+    provider: str = "aten",
 ) -> None:
     """Write the zip to ``path``. ``summary`` (JSON) says how fast the schedule was and by what it
-    was verified; ``parallelism`` is that of the device that the plan is for.
+    was verified; ``parallelism`` is that of the device that the plan is for; ``provider`` is whose
+    kernels the plan was measured with.
 
     ``schedule.json`` is the versioned form of ``schedule_to_json`` with ``plan``, ``arrangement``
     (the plan on the cores of a CPU) and ``summary`` added.
@@ -53,6 +55,7 @@ def write_artifact(
     document = schedule_to_json(schedule, key) | {
         "plan": plan_to_json(plan),
         "arrangement": arrange(plan, graph, parallelism).to_json(),
+        "provider": provider,
         "summary": dict(summary),
     }
     readme = README.format(
