@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from backend.db.tables import Job, JobEvent, MeasurementRound, Timeline
+from backend.db.tables import Device, Job, JobEvent, MeasurementRound, Timeline
 from backend.jobs.schemas import EventType
 from backend.jobs.states import JobState
 
@@ -63,7 +63,17 @@ class FigureRepository:
     async def timeline(self, result_id: UUID) -> Timeline | None:
         return await self._session.get(Timeline, result_id)
 
+    async def device_name(self, job_id: UUID) -> str:
+        return str(await self._session.scalar(select(Job.device).where(Job.id == job_id)))
+
+    async def warp_capacity(self, device_name: str) -> int | None:
+        """The most warps that can be resident on a GPU at once; None for any other device."""
+        query = select(Device.facts["gpu"]).where(Device.name == device_name)
+        gpu = await self._session.scalar(query)
+        if not gpu:
+            return None
+        return int(gpu["sm_count"]) * (int(gpu["threads_per_sm"]) // int(gpu["warp_size"]))
+
     async def simulates(self, job_id: UUID) -> bool:
         """Whether the job's device is a simulated one."""
-        query = select(Job.device).where(Job.id == job_id)
-        return str(await self._session.scalar(query)).startswith("sim:")
+        return (await self.device_name(job_id)).startswith("sim:")

@@ -122,13 +122,23 @@ class FigureService:
         shown = next((result for result in first if result.winner), first[0] if first else None)
         row = await self._rows.timeline(shown.id) if shown else None
         spans = row.spans if row else []
-        caption = f"{shown.scheduler}, batch {shown.batch_size}" if shown else ""
+        warps = row.resident_warps if row else []
+        device = await self._rows.device_name(job_id)
+        capacity = await self._rows.warp_capacity(device) if warps else None
+        caption = f"{shown.scheduler}, batch {shown.batch_size}, on {device}" if shown else ""
         simulated = shown.simulated if shown else False
 
         def build() -> Figure:
             from backend.figures.timeline import UnitSpan, timeline
 
-            return timeline([UnitSpan(**span) for span in spans], caption, simulated, theme)
+            return timeline(
+                [UnitSpan(**span) for span in spans],
+                caption,
+                simulated,
+                theme,
+                [(ms, count) for ms, count in warps],
+                capacity,
+            )
 
         return build
 

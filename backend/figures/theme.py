@@ -15,7 +15,9 @@ BLUE = {Theme.LIGHT: "#0072B2", Theme.DARK: "#2F8FD8"}
 _INK = {Theme.LIGHT: "#1F2328", Theme.DARK: "#E6EDF3"}
 _GRID = {Theme.LIGHT: "rgba(31,35,40,0.12)", Theme.DARK: "rgba(230,237,243,0.16)"}
 _PANEL = {Theme.LIGHT: "#FFFFFF", Theme.DARK: "#25262B"}
+_AREA = {Theme.LIGHT: "rgba(31,35,40,0.22)", Theme.DARK: "rgba(230,237,243,0.26)"}
 _CLEAR = "rgba(0,0,0,0)"
+_PATTERNS = ("", "/", "x", ".")
 
 
 def palette(theme: Theme) -> tuple[str, ...]:
@@ -27,6 +29,21 @@ def colour(position: int, theme: Theme) -> str:
     """The colour of the class at ``position``; they repeat after seven."""
     colours = palette(theme)
     return colours[position % len(colours)]
+
+
+def bar_style(position: int, theme: Theme) -> dict[str, Any]:
+    """The marker of the class of bars at ``position``: a colour and, once every colour is taken,
+    a pattern too, so that no two of the first 28 look alike."""
+    pattern = _PATTERNS[position // len(palette(theme)) % len(_PATTERNS)]
+    style: dict[str, Any] = {"color": colour(position, theme)}
+    if pattern:
+        style["pattern"] = {"shape": pattern, "size": 5, "solidity": 0.35}
+    return style
+
+
+def translucent(theme: Theme) -> tuple[str, str]:
+    """The line and the filling of an area that is of no class."""
+    return _INK[theme], _AREA[theme]
 
 
 def ink(theme: Theme) -> str:

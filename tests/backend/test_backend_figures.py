@@ -10,6 +10,8 @@ from uuid import UUID, uuid4
 import httpx
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from plotly.graph_objects import Figure
 from sqlalchemy.orm import Session, sessionmaker
 from support import rows
@@ -19,8 +21,9 @@ from backend.figures.latency import latency
 from backend.figures.rounds import rounds
 from backend.figures.schemas import FigureKind, Theme
 from backend.figures.search import MAX_POINTS, search
-from backend.figures.theme import GREEN, palette
-from backend.figures.timeline import UnitSpan, timeline
+from backend.figures.steps import MAX_STEPS, Steps, coarsened, mean
+from backend.figures.theme import GREEN, bar_style, palette
+from backend.figures.timeline import FEW_STREAMS, UnitSpan, Wait, timeline
 from backend.jobs.schemas import RoundEvent, SearchEvent
 from backend.results.schemas import ResultRead
 
@@ -38,7 +41,9 @@ def result(scheduler: str, latency_ms: float, **fields: Any) -> ResultRead:
         "verified": True,
         "max_abs_error": 1e-6,
         "winner": False,
+        "provider": "aten",
         "search": {},
+        "environment": {},
         "created_at": datetime.now(UTC),
     }
     return ResultRead(**{**values, **fields})
@@ -138,6 +143,12 @@ def luminance(colour: str) -> float:
 def test_no_two_colours_are_alike(theme: Theme) -> None:
     for one, other in itertools.combinations(palette(theme), 2):
         assert sum(abs(int(one[i : i + 2], 16) - int(other[i : i + 2], 16)) for i in (1, 3, 5)) > 60
+
+
+@pytest.mark.parametrize("theme", Theme)
+def test_no_two_of_many_classes_of_bars_look_alike(theme: Theme) -> None:
+    styles = [bar_style(position, theme) for position in range(20)]
+    assert len({orjson.dumps(style) for style in styles}) == len(styles)
 
 
 @pytest.mark.parametrize("kind", [FigureKind.LATENCY, FigureKind.SEARCH, FigureKind.TIMELINE])
@@ -289,6 +300,102 @@ def test_a_timeline_of_a_thousand_units_stays_small() -> None:
     assert len(orjson.dumps(made)) < 70_000
 
 
+def test_the_hover_tells_what_a_unit_waited_for_the_longest_first() -> None:
+    waits = tuple(Wait(reason=f"event of unit 'u{i}'", ms=0.01 * i) for i in range(1, 6))
+    spans = [*SPANS, span("sum", "elementwise", 1, 1.5, 1.75).model_copy(update={"waited": waits})]
+    made = plain(timeline(spans, "ios", False, Theme.LIGHT))
+    words = {entry[0]: entry[2] for trace in made["data"] for entry in trace["customdata"]}
+    assert words["sum"] == (
+        "<br>waited 0.05 ms for event of unit 'u5'<br>waited 0.04 ms for event of unit 'u4'"
+        "<br>waited 0.03 ms for event of unit 'u3'<br>and 0.03 ms for 2 more"
+    )
+    assert words["conv1"] == ""
+    assert all("%{customdata[2]}" in trace["hovertemplate"] for trace in made["data"])
+
+
+def test_forty_streams_each_have_a_row_with_a_label() -> None:
+    spans = [span(f"u{i}", "conv", i % 40, i, i + 1.0) for i in range(80)]
+    layout = plain(timeline(spans, "opara", False, Theme.LIGHT))["layout"]
+    assert layout["yaxis"]["ticktext"] == [str(stream) for stream in range(40)]
+    assert layout["yaxis"]["tickvals"] == layout["yaxis"]["categoryarray"]
+    assert layout["height"] / 40 > layout["yaxis"]["tickfont"]["size"]
+    few = plain(timeline(spans[:FEW_STREAMS], "opara", False, Theme.LIGHT))["layout"]
+    assert "height" not in few
+    assert "tickvals" not in few["yaxis"]
+
+
+WARPS = [(0.0, 64.0), (0.5, 128.0), (1.0, 32.0)]
+
+
+def test_resident_warps_stand_below_on_the_same_axis_of_time() -> None:
+    made = plain(timeline(SPANS, "ios", False, Theme.LIGHT, WARPS, 256))
+    *_, steps = made["data"]
+    assert (steps["x"], steps["y"]) == ([0.0, 0.5, 1.0, 1.25], [64.0, 128.0, 32.0, 32.0])
+    assert steps["line"]["shape"] == "hv"
+    assert "xaxis" not in steps
+    assert made["layout"]["xaxis"]["anchor"] == steps["yaxis"] == "y2"
+    assert made["layout"]["yaxis"]["domain"][0] > made["layout"]["yaxis2"]["domain"][1]
+    # 64 and 128 for half a millisecond each, then 32 for a quarter.
+    words = made["layout"]["annotations"][0]["text"]
+    assert words == "resident warps, estimated from occupancy: mean 83 of 256 (32%)"
+
+
+def test_simulated_warps_are_called_simulated() -> None:
+    layout = plain(timeline(SPANS, "ios", True, Theme.LIGHT, WARPS))["layout"]
+    assert layout["annotations"][0]["text"] == "resident warps, simulated: mean 83"
+    assert "simulated" in layout["xaxis"]["title"]["text"]
+
+
+def test_a_device_without_warps_has_one_panel() -> None:
+    made = plain(timeline(SPANS, "ios", False, Theme.LIGHT))
+    assert "yaxis2" not in made["layout"]
+    assert {trace["type"] for trace in made["data"]} == {"bar"}
+
+
+def test_a_timeline_of_many_streams_kinds_waits_and_steps_stays_small() -> None:
+    wait = (Wait(reason="registers", ms=0.0123),)
+    spans = [
+        span(f"unit_{i}", f"k{i % 9}", i % 40, i, i + 1.0).model_copy(update={"waited": wait})
+        for i in range(5000)
+    ]
+    steps = [(i / 10, float(i % 97)) for i in range(50_000)]
+    made = plain(timeline(spans, "opara", True, Theme.LIGHT, steps, 5120))
+    assert len(made["data"]) == 10
+    assert len(made["data"][-1]["x"]) <= MAX_STEPS + 1
+    assert len(orjson.dumps(made)) < 600_000
+
+
+@st.composite
+def stepwise(draw: st.DrawFn) -> tuple[Steps, float]:
+    """More steps than are drawn, and an end after the last of them."""
+    gaps = st.floats(0.001, 2.0)
+    block = draw(st.lists(st.tuples(gaps, st.floats(0, 5000)), min_size=1, max_size=40))
+    repeats = MAX_STEPS * 2 // len(block) + 1
+    times = list(itertools.accumulate(gap for gap, _ in block * repeats))
+    values = [value for _, value in block * repeats]
+    return list(zip(times, values, strict=True)), times[-1] + draw(gaps)
+
+
+@given(stepwise())
+def test_coarsening_keeps_the_mean_and_stays_within_the_values(case: tuple[Steps, float]) -> None:
+    steps, end = case
+    coarse = coarsened(steps, end)
+    assert len(coarse) == MAX_STEPS
+    # The mean the plain way: each value for as long as it held.
+    ends = [*(time for time, _ in steps[1:]), end]
+    area = sum(value * (after - time) for (time, value), after in zip(steps, ends, strict=True))
+    assert mean(steps, end) == pytest.approx(area / end)
+    assert mean(coarse, end) == pytest.approx(area / end, rel=1e-6, abs=1e-9)
+    most = max(value for _, value in steps)
+    assert all(-1e-6 <= value <= most * (1 + 1e-9) + 1e-6 for _, value in coarse)
+
+
+def test_few_steps_are_left_as_they_are() -> None:
+    assert coarsened(WARPS, 2.0) is WARPS
+    assert mean([], 1.0) == 0.0
+    assert mean([(0.5, 8.0)], 1.0) == 4.0
+
+
 # Over REST
 
 
@@ -376,10 +483,10 @@ async def test_the_timeline_is_the_winners_unless_another_is_named(
     client: httpx.AsyncClient, job: UUID
 ) -> None:
     winner = await get(client, job, "timeline")
-    assert winner["layout"]["xaxis"]["title"]["text"].endswith("ios, batch 1")
+    assert winner["layout"]["xaxis"]["title"]["text"].endswith("ios, batch 1, on cpu")
     assert len(winner["data"]) == 1
     other = await get(client, job, "timeline?batch_size=4&scheduler=greedy")
-    assert other["layout"]["xaxis"]["title"]["text"].endswith("greedy, batch 4")
+    assert other["layout"]["xaxis"]["title"]["text"].endswith("greedy, batch 4, on cpu")
     assert len(other["data"]) == 2
 
 
