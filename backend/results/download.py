@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 from urllib.parse import quote
 
+import orjson
+from fastapi import Response
 from fastapi.responses import StreamingResponse
 
 from backend.db.tables import Artifact
@@ -26,7 +29,21 @@ async def attachment(storage: Storage, artifact: Artifact) -> StreamingResponse:
         media_type="application/zip",
         headers={
             "Content-Length": str(size),
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(artifact.filename)}",
+            "Content-Disposition": disposition(artifact.filename),
             "ETag": f'"{artifact.sha256}"',
         },
     )
+
+
+def json_attachment(document: Any, filename: str) -> Response:
+    """A JSON document to be saved as ``filename``."""
+    return Response(
+        orjson.dumps(document),
+        media_type="application/json",
+        headers={"Content-Disposition": disposition(filename)},
+    )
+
+
+def disposition(filename: str) -> str:
+    """The header that has a browser save what it gets under this name, whatever is in it."""
+    return f"attachment; filename*=UTF-8''{quote(filename)}"

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 
 from backend.auth.dependencies import Reader
 from backend.edge import TransactionDep
 from backend.jobs.dependencies import KnownJob
 from backend.problems import NotFoundError, responses
-from backend.results.download import attachment
+from backend.results.download import attachment, json_attachment
+from backend.results.filenames import result_filename
 from backend.results.repository import ResultRepository
 from backend.results.schemas import ArtifactRead, ResultRead
+from backend.results.trace import TraceSubject, chrome_trace
 from backend.services import ServicesDep
 
 router = APIRouter(
@@ -40,6 +42,33 @@ async def get_schedule(
     if result is None:
         raise NotFoundError(f"job {job_id} has no result {result_id}")
     return result.schedule
+
+
+@router.get(
+    "/results/{result_id}/trace",
+    response_class=Response,
+    responses={200: {"content": {"application/json": {}}, "description": "A Chrome trace"}},
+)
+async def get_trace(
+    _: Reader, job_id: UUID, result_id: UUID, transaction: TransactionDep
+) -> Response:
+    """The result's timeline as a Chrome trace: open it in ui.perfetto.dev or chrome://tracing."""
+    found = await ResultRepository(transaction.session).timeline(job_id, result_id)
+    if found is None:
+        raise NotFoundError(f"job {job_id} has no timeline of a result {result_id}")
+    job, result, timeline = found
+    described = result.environment.get("device")
+    subject = TraceSubject(
+        model=job.model_name,
+        batch_size=result.batch_size,
+        scheduler=result.scheduler,
+        device=f"{job.device}: {described}" if described else job.device,
+        provider=result.provider,
+        simulated=result.simulated,
+        latency_ms=result.latency_ms,
+    )
+    name = result_filename(job.model_name, result.batch_size, result.scheduler, "trace.json")
+    return json_attachment(chrome_trace(subject, timeline.spans, timeline.resident_warps), name)
 
 
 @router.get("/artifacts")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
-from backend.db.tables import Artifact, JobResult
+from backend.db.tables import Artifact, Job, JobResult, Timeline
 
 
 class ResultRepository:
@@ -35,6 +35,19 @@ class ResultRepository:
     async def get(self, job_id: UUID, result_id: UUID) -> JobResult | None:
         query = select(JobResult).where(JobResult.job_id == job_id, JobResult.id == result_id)
         return (await self._session.scalars(query)).one_or_none()
+
+    async def timeline(
+        self, job_id: UUID, result_id: UUID
+    ) -> Row[Job, JobResult, Timeline] | None:
+        """The result's timeline, with the job and the result that it is of."""
+        query = (
+            select(Job, JobResult, Timeline)
+            .join(JobResult, JobResult.job_id == Job.id)
+            .join(Timeline, Timeline.result_id == JobResult.id)
+            .options(defer(JobResult.schedule, raiseload=True))
+            .where(Job.id == job_id, JobResult.id == result_id)
+        )
+        return (await self._session.execute(query)).one_or_none()
 
     async def artifacts(self, job_id: UUID) -> Sequence[Artifact]:
         """The job's artifacts by batch size."""

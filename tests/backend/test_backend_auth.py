@@ -98,6 +98,7 @@ OPERATIONS: dict[tuple[str, str], set[str]] = {
     ("POST", f"/api/v1/jobs/{UUID(int=1)}/retry"): {"write"},
     ("GET", f"/api/v1/jobs/{UUID(int=1)}/results"): {"read", "write"},
     ("GET", f"/api/v1/jobs/{UUID(int=1)}/results/{UUID(int=2)}/schedule"): {"read", "write"},
+    ("GET", f"/api/v1/jobs/{UUID(int=1)}/results/{UUID(int=2)}/trace"): {"read", "write"},
     ("GET", f"/api/v1/jobs/{UUID(int=1)}/artifacts"): {"read", "write"},
     ("GET", f"/api/v1/jobs/{UUID(int=1)}/artifacts/{UUID(int=2)}/download"): {"read", "write"},
     ("GET", f"/api/v1/jobs/{UUID(int=1)}/figures/latency"): {"read", "write"},

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from redis import Redis
 from sqlalchemy.orm import Session, sessionmaker
 
-from backend.db.tables import Device, Job, JobEvent
+from backend.db.tables import Device, Job, JobEvent, JobResult
 from backend.events.channel import channel, encode
 from backend.jobs.gate import append, change, lock
 from backend.jobs.schemas import EventType, JobProgress, JobSpec
@@ -53,6 +53,28 @@ def job(**fields: Any) -> Job:
         "created_at": datetime.now(UTC),
     }
     return Job(**{**values, **fields})
+
+
+def result(job_id: UUID, **fields: Any) -> JobResult:
+    values: dict[str, Any] = {
+        "id": uuid4(),
+        "job_id": job_id,
+        "batch_size": 1,
+        "scheduler": "ios",
+        "latency_ms": 9.0,
+        "low_ms": 8.0,
+        "high_ms": 10.0,
+        "samples": 50,
+        "simulated": False,
+        "verified": True,
+        "max_abs_error": 0.0,
+        "winner": True,
+        "provider": "aten",
+        "schedule": {},
+        "search": {},
+        "environment": {},
+    }
+    return JobResult(**{**values, **fields})
 
 
 class Writer:

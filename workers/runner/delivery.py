@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import PurePath
 
 from backend.jobs.schemas import BatchSummary
+from backend.results.filenames import result_filename
 from workers.graph.importers import reference_outputs
 from workers.graph.importers.source import ModelSource
 from workers.graph.random_inputs import random_inputs
@@ -174,8 +173,7 @@ def _search_facts(candidate: Candidate, comparison: Comparison) -> dict[str, obj
 def _write_artifact(
     model_name: str, model: Prepared, winner: Candidate, summary: BatchSummary, place: Workplace
 ) -> None:
-    stem = re.sub(r"[^\w-]+", "-", PurePath(model_name).stem).strip("-") or "model"
-    path = place.workdir / f"{stem}-batch{summary.batch_size}-{winner.scheduler}.zip"
+    path = place.workdir / result_filename(model_name, summary.batch_size, winner.scheduler, "zip")
     write_artifact(
         path,
         model.graph,
