@@ -53,8 +53,8 @@ def verify(
     cases: Sequence[Case],
     provider: str = "aten",
 ) -> Verification:
-    """Run ``plan`` with the kernels of ``provider`` on every case. Raises ValueError without a case or for a case with another
-    number of outputs, DeviceError if the Plan cannot run.
+    """Run ``plan`` with the kernels of ``provider`` on every case. Raises ValueError without a case
+    or for a case with another number of outputs, DeviceError if the Plan cannot run.
 
     NaN never passes, not even where the original has it too: it could hide anything. An infinity
     passes where the original has the same one.
