@@ -29,6 +29,7 @@ from backend.middleware import add_middleware
 from backend.models.endpoints import router as models
 from backend.openapi import document, operation_id
 from backend.problem_handlers import add_problem_handlers
+from backend.profiles.endpoints import router as profiles
 from backend.results.endpoints import router as results
 from backend.services import Services
 from backend.settings import Settings, get_settings
@@ -38,6 +39,7 @@ from backend.uploads.receiver import clear_scratch, scratch_directory
 
 API_VERSION = "1"
 PREFIX = "/api/v1"
+STREAMING = (f"{PREFIX}/uploads", f"{PREFIX}/profiles")
 REDIS_SECONDS = 2.0
 
 
@@ -60,7 +62,7 @@ def create_app(settings: Settings | None = None, frontend: Path = DIST) -> FastA
     app.openapi = lambda: document(app)  # type: ignore[method-assign]  # FastAPI's documented way
     api = APIRouter(prefix=PREFIX)
     for router in (
-        *(uploads, models, jobs, results, figures, events, devices),
+        *(uploads, models, jobs, results, figures, events, devices, profiles),
         *(auth.tokens, auth.session, health),
     ):
         api.include_router(router)
@@ -68,7 +70,7 @@ def create_app(settings: Settings | None = None, frontend: Path = DIST) -> FastA
     app.include_router(health, include_in_schema=False)  # where probes and Prometheus look
     app.include_router(auth.login)
     add_problem_handlers(app)
-    add_middleware(app, settings, app.state.metrics, streaming=[f"{PREFIX}/uploads"])
+    add_middleware(app, settings, app.state.metrics, streaming=STREAMING)
     serve_frontend(app, frontend, PREFIX)
     return app
 

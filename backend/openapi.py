@@ -23,10 +23,11 @@ from backend.jobs.schemas import (
     StateEvent,
 )
 from backend.problems import Problem
+from backend.profiles.schemas import ProfileLine
 
 FRONTEND_FILE = Path(__file__).parents[1] / "frontend" / "openapi.json"
 
-# Sent in problems and event streams, which no operation's signature names.
+# Sent in problems, event streams and lines, which no operation's signature names.
 EXTRA_SCHEMAS: tuple[type[BaseModel], ...] = (
     Problem,
     JobEventRead,
@@ -36,6 +37,7 @@ EXTRA_SCHEMAS: tuple[type[BaseModel], ...] = (
     RoundEvent,
     ResultEvent,
     LogEvent,
+    ProfileLine,
 )
 
 

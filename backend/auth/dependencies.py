@@ -110,5 +110,6 @@ def is_same_origin(request: Request) -> bool:
 Reader = Annotated[Principal, Security(authenticate, scopes=[Scope.READ.value])]
 Writer = Annotated[Principal, Security(authenticate, scopes=[Scope.WRITE.value])]
 Uploader = Annotated[Principal, Security(authenticate, scopes=[Scope.UPLOAD.value])]
+TrustedUploader = Annotated[Principal, Security(authenticate, scopes=[Scope.UPLOAD_TRUSTED.value])]
 Administrator = Annotated[Principal, Security(authenticate, scopes=[Scope.ADMIN.value])]
 Anybody = Annotated[Principal, Security(authenticate)]

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 class Scope(StrEnum):
     """``upload`` is for model files that are only data; ``upload:trusted`` also for formats
-    that execute code when they are loaded (torch.export, TorchScript)."""
+    that execute code when they are loaded (torch.export, TorchScript), and for measurements that
+    everybody's schedules will be chosen by."""
 
     READ = "read"
     WRITE = "write"

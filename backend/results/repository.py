@@ -36,9 +36,7 @@ class ResultRepository:
         query = select(JobResult).where(JobResult.job_id == job_id, JobResult.id == result_id)
         return (await self._session.scalars(query)).one_or_none()
 
-    async def timeline(
-        self, job_id: UUID, result_id: UUID
-    ) -> Row[Job, JobResult, Timeline] | None:
+    async def timeline(self, job_id: UUID, result_id: UUID) -> Row[Job, JobResult, Timeline] | None:
         """The result's timeline, with the job and the result that it is of."""
         query = (
             select(Job, JobResult, Timeline)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 from sqlalchemy import select, tuple_
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from backend.db.tables import ProfileEntry
 from workers.measure.measurement import Failure, Measurement
-from workers.measure.profile_index import ProfileKey
+from workers.measure.profile_lines import Entry, ProfileKey
 
 
 class DatabaseIndex:
@@ -35,6 +35,15 @@ class DatabaseIndex:
         with self._sessions() as session:
             rows = session.scalars(select(ProfileEntry).where(tuple_(*columns).in_(wanted)))
             return {_key(row): _measurement(row) for row in rows}
+
+    def entries(self, device_fingerprint: str | None = None) -> Iterator[Entry]:
+        """All of them, or those of one device, in the order in which they were measured."""
+        query = select(ProfileEntry).order_by(ProfileEntry.id)
+        if device_fingerprint is not None:
+            query = query.where(ProfileEntry.device_fingerprint == device_fingerprint)
+        with self._sessions() as session:
+            for row in session.scalars(query.execution_options(yield_per=1000)):
+                yield _key(row), _measurement(row)
 
     def record(self, entries: Mapping[ProfileKey, Measurement]) -> None:
         """Store new measurements; the first one of a key stays."""

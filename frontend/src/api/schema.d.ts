@@ -419,6 +419,53 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/profiles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Profiles
+         * @description Every measurement, one JSON object a line, in the form in which ``POST /profiles`` takes
+         *     them.
+         */
+        get: operations["export_profiles"];
+        put?: never;
+        /**
+         * Import Profiles
+         * @description Store measurements: the body is an export. All lines are stored, or none if one is wrong;
+         *     what this service has measured itself stays. Schedules are chosen by what the index says, so
+         *     this needs the scope ``upload:trusted``.
+         */
+        post: operations["import_profiles"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/profiles/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Summarise Profiles
+         * @description How many measurements there are, by device and provider.
+         */
+        get: operations["summarise_profiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/session": {
         parameters: {
             query?: never;
@@ -1249,6 +1296,88 @@ export interface components {
             type: string;
         };
         /**
+         * ProfileImport
+         * @description ``imported`` of the ``lines`` are new; of the others a measurement was known, and stays.
+         */
+        ProfileImport: {
+            /** Imported */
+            imported: number;
+            /** Lines */
+            lines: number;
+        };
+        /**
+         * ProfileLine
+         * @description One measurement: a line of an export, and of the file that ``plait schedule`` keeps.
+         *
+         *     ``workers.measure.profile_lines`` reads and writes the same. The fields after ``version`` are
+         *     the key: what was measured (``signature``), under which thread counts and the like
+         *     (``context``), on which device, with whose kernels.
+         */
+        ProfileLine: {
+            /** Context */
+            context: string;
+            /** Device Fingerprint */
+            device_fingerprint: string;
+            /** Failure */
+            failure: ("timeout" | "out_of_memory" | "launch" | "wrong_result" | "crash") | null;
+            /**
+             * High Ms
+             * @description null for what failed
+             */
+            high_ms: number | null;
+            /**
+             * Latency Ms
+             * @description null for what failed
+             */
+            latency_ms: number | null;
+            /**
+             * Low Ms
+             * @description null for what failed
+             */
+            low_ms: number | null;
+            /** Outliers */
+            outliers: number;
+            /** Provider */
+            provider: string;
+            /** Reason */
+            reason: string | null;
+            /** Samples */
+            samples: number;
+            /** Signature */
+            signature: string;
+            /** Simulated */
+            simulated: boolean;
+            /**
+             * Version
+             * @constant
+             */
+            version: 1;
+        };
+        /**
+         * ProfileSummary
+         * @description How many measurements there are of one device with one provider's kernels. ``devices`` names
+         *     those that have this fingerprint now; an index is never shared between different ones.
+         */
+        ProfileSummary: {
+            /** Device Fingerprint */
+            device_fingerprint: string;
+            /** Devices */
+            devices: string[];
+            /** Entries */
+            entries: number;
+            /** Failures */
+            failures: number;
+            /**
+             * Newest At
+             * Format: date-time
+             */
+            newest_at: string;
+            /** Provider */
+            provider: string;
+            /** Simulated */
+            simulated: boolean;
+        };
+        /**
          * PruningFacts
          * @description IOS's P(r, s) under which Blocks were counted; null is without a bound.
          */
@@ -1361,7 +1490,8 @@ export interface components {
         /**
          * Scope
          * @description ``upload`` is for model files that are only data; ``upload:trusted`` also for formats
-         *     that execute code when they are loaded (torch.export, TorchScript).
+         *     that execute code when they are loaded (torch.export, TorchScript), and for measurements that
+         *     everybody's schedules will be chosen by.
          * @enum {string}
          */
         Scope: "read" | "write" | "upload" | "upload:trusted" | "admin";
@@ -2794,6 +2924,174 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ZooModelRead"][];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    export_profiles: {
+        parameters: {
+            query?: {
+                /** @description only what was measured on the device of this fingerprint */
+                device_fingerprint?: string | null;
+                /** @description only what was measured with its kernels */
+                provider?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A ProfileLine a line */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": unknown;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    import_profiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-ndjson": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileImport"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Insufficient Storage */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    summarise_profiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileSummary"][];
                 };
             };
             /** @description Unauthorized */
