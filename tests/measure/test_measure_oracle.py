@@ -14,7 +14,7 @@ from workers.devices.base import DeviceError
 from workers.graph.graph import Graph
 from workers.graph.interpreter import run_graph
 from workers.graph.random_inputs import random_inputs
-from workers.measure.measurement import Round
+from workers.measure.measurement import Failure, Measurement, Round
 from workers.measure.oracle import MeasuringOracle
 from workers.measure.profile_index import MemoryIndex, ProfileKey
 from workers.measure.subgraph import subgraph
@@ -56,7 +56,7 @@ def test_what_changes_the_latency_is_part_of_the_key() -> None:
             Stage((("u1",), ("u2",))),
             Stage((("u1",), ("u2",)), threads=(2, 1)),
             Stage((("u0", "u1"),)),
-            Stage((("u0",), ("u1",))),
+            Stage((("u1", "u2"),)),
         ]
     )
     assert len(index.keys) == 5
@@ -97,6 +97,46 @@ def test_failures_are_remembered_with_their_reason() -> None:
     for device in (ScriptedDevice(fails), ScriptedDevice(launches)):
         (answer,) = oracle_on(device, DIAMOND, index).stage_latencies([Stage((("u0",),))])
         assert (answer.latency_ms, answer.reason) == (math.inf, "unit 'u0' failed: no")
+
+
+def test_failures_that_may_not_repeat_are_tried_again_by_the_next_search() -> None:
+    def short_of_memory(graph: Graph, plan: Plan) -> float:
+        raise DeviceError("unit 'u0' failed") from MemoryError()
+
+    index = MemoryIndex()
+    device = ScriptedDevice(short_of_memory)
+    oracle = oracle_on(device, DIAMOND, index)
+    for _ in range(2):
+        (answer,) = oracle.stage_latencies([Stage((("u0",),))])
+        assert (answer.latency_ms, answer.reason) == (math.inf, "unit 'u0' failed")
+    assert len(device.prepared) == 1
+    assert list(index.entries()) == []
+    later = oracle_on(ScriptedDevice(launches), DIAMOND, index)
+    assert later.stage_latencies([Stage((("u0",),))])[0].latency_ms == 1.0
+
+
+def test_such_failures_in_an_index_from_elsewhere_are_no_answer() -> None:
+    index = RecordingIndex()
+    oracle_on(ScriptedDevice(launches), DIAMOND, index).stage_latencies([Stage((("u0",),))])
+    for failure, latency in ((Failure.CRASH, 1.0), (Failure.LAUNCH, math.inf)):
+        imported = MemoryIndex()
+        imported.record({index.keys[0]: Measurement.failed(failure, "from elsewhere")})
+        oracle = oracle_on(ScriptedDevice(launches), DIAMOND, imported)
+        assert oracle.stage_latencies([Stage((("u0",),))])[0].latency_ms == latency
+
+
+def test_the_provider_is_part_of_the_key_and_reaches_the_device() -> None:
+    index, asked = RecordingIndex(), []
+
+    class Watched(ScriptedDevice):
+        def prepare(self, graph, weights, plan, provider="aten"):  # type: ignore[no-untyped-def]
+            asked.append(provider)
+            return super().prepare(graph, weights, plan, provider)
+
+    for provider in ("aten", "inductor"):
+        oracle = oracle_on(Watched(launches), DIAMOND, index, provider=provider)
+        oracle.stage_latencies([Stage((("u0",),))])
+    assert asked == [key.provider for key in index.keys] == ["aten", "inductor"]
 
 
 def test_rounds_are_reported_and_empty_batches_are_none() -> None:

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from workers.measure.measurement import Failure, Measurement
-from workers.measure.profile_index import ProfileIndex, ProfileKey
+from workers.measure.profile_index import MemoryIndex, ProfileIndex, ProfileKey
+from workers.measure.profile_lines import read_lines, write_lines
 
 KEY = ProfileKey("cpu-1", "aten", "concurrent threads=1+1", "abc:1|2")
 MEASURED = Measurement(1.5, 1.25, 1.75, samples=30, outliers=2, simulated=True)
@@ -51,9 +52,39 @@ class ProfileIndexConformance:
         assert index.lookup([KEY]) == {KEY: MEASURED}
         assert open_index().lookup([KEY]) == {KEY: MEASURED}
 
+    def test_entries_are_all_or_those_of_one_device(self, open_index: OpenIndex) -> None:
+        other = replace(KEY, device_fingerprint="cpu-2")
+        index = open_index()
+        assert list(index.entries()) == []
+        index.record({KEY: MEASURED, other: FAILED, replace(KEY, context="c"): MEASURED})
+        for reader in (index, open_index()):
+            assert dict(reader.entries("cpu-2")) == {other: FAILED}
+            assert len(list(reader.entries("cpu-1"))) == 2
+            assert len(list(reader.entries())) == 3
+            assert list(reader.entries("cpu-3")) == []
+
+    def test_what_is_exported_is_imported_elsewhere(self, open_index: OpenIndex) -> None:
+        index = open_index()
+        index.record({KEY: MEASURED, replace(KEY, signature="failed"): FAILED})
+        lines = list(write_lines(index.entries()))
+        elsewhere = MemoryIndex()
+        elsewhere.record(dict(read_lines(lines, "export")))
+        assert dict(elsewhere.entries()) == dict(index.entries())
+        index.record(dict(read_lines(lines, "export")))
+        assert sorted(write_lines(open_index().entries())) == sorted(lines)
+
+    def test_devices_never_share(self, open_index: OpenIndex) -> None:
+        """Two devices of one model that differ in nothing but their fingerprint."""
+        index = open_index()
+        other = replace(KEY, device_fingerprint="cpu-2")
+        index.record({KEY: MEASURED})
+        index.record({other: replace(MEASURED, latency_ms=1.6)})
+        assert index.lookup([KEY, other])[KEY].latency_ms == 1.5
+        assert index.lookup([KEY, other])[other].latency_ms == 1.6
+
     def test_many_keys_at_once(self, open_index: OpenIndex) -> None:
         entries = {
-            replace(KEY, signature=f"s{number}"): replace(MEASURED, latency_ms=float(number + 2))
+            replace(KEY, signature=f"s{number}"): replace(MEASURED, latency_ms=1.5 + number / 2000)
             for number in range(300)
         }
         open_index().record(entries)

@@ -21,6 +21,12 @@ class Failure(StrEnum):
     CRASH = "crash"
     BUDGET = "budget"
 
+    @property
+    def lasting(self) -> bool:
+        """Whether the same candidate would fail in the same way again: then it is worth keeping.
+        The others depend on the moment: what else took time or memory, and how much was left."""
+        return self in (Failure.LAUNCH, Failure.WRONG_RESULT)
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:

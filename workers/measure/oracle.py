@@ -12,7 +12,7 @@ from workers.devices.base import Device
 from workers.graph.graph import Graph
 from workers.graph.signature import signature
 from workers.measure.measurement import Measurement, Round
-from workers.measure.profile_index import ProfileIndex, ProfileKey
+from workers.measure.profile_index import MemoryIndex, ProfileIndex, ProfileKey
 from workers.measure.serial import Candidate, Measurer, SerialMeasurer
 from workers.measure.subgraph import subgraph
 from workers.schedulers.base import StageLatency
@@ -31,7 +31,8 @@ class MeasuringOracle:
     A stage is measured as a graph of its own, from its fork to its join, on random inputs. Its key
     in ``index`` is structural: equal stages of different blocks, models and jobs are one entry.
     After ``deadline`` (of ``time.monotonic``) only the index answers; the rest is infinite with
-    the reason ``budget``, and is not recorded.
+    the reason ``budget``. That and other failures that may not repeat (``Failure.lasting``) are
+    remembered by this oracle alone, and such failures from elsewhere are measured again.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class MeasuringOracle:
         self._deadline, self._on_round = deadline, on_round
         self._measurer = measurer or SerialMeasurer(device, seed=seed)
         self._provider = provider
+        self._failed = MemoryIndex()
         self.measured = 0
         """Stages that were measured; the others were known."""
         self.looked_up = 0
@@ -63,7 +65,7 @@ class MeasuringOracle:
     def stage_latencies(self, stages: Sequence[Stage]) -> Sequence[StageLatency]:
         plans = [self._plan(stage) for stage in stages]
         keys = [self._key(stage, plan) for stage, plan in zip(stages, plans, strict=True)]
-        known = self._index.lookup(list(dict.fromkeys(keys)))
+        known = self._known(list(dict.fromkeys(keys)))
         missing = {
             key: Candidate(subgraph(self._graph, stage.units), self._weights, plan, self._provider)
             for key, stage, plan in zip(keys, stages, plans, strict=True)
@@ -74,11 +76,17 @@ class MeasuringOracle:
         self.looked_up += len(stages) - len(missing)
         return [StageLatency(known[key].latency_ms, known[key].reason) for key in keys]
 
+    def _known(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, Measurement]:
+        found = self._index.lookup(keys)
+        lasting = {key: m for key, m in found.items() if m.failure is None or m.failure.lasting}
+        return self._failed.lookup(keys) | lasting
+
     def _measure(self, missing: Mapping[ProfileKey, Candidate]) -> dict[ProfileKey, Measurement]:
         keys = list(missing)
 
         def store(position: int, measurement: Measurement) -> None:
-            self._index.record({keys[position]: measurement})
+            lasting = measurement.failure is None or measurement.failure.lasting
+            (self._index if lasting else self._failed).record({keys[position]: measurement})
             self.measured += 1
 
         before = self.measured

@@ -1,29 +1,38 @@
-"""The ProfileIndex: every measurement ever taken, so that nothing is measured twice (Astra)."""
+"""The ProfileIndex: every measurement ever taken, so that nothing is measured twice.
+
+This is Astra's profile index (Section 4.6) made durable. There, a profile's key is the identifier
+of what was run, and whatever its measurement depends on is mangled into it as a prefix: changing
+such a binding misses the index and measures again, changing any other finds what was measured. Here
+``signature`` identifies what ran by its structure and not by name, and the prefixes are, from the
+outermost:
+
+- ``device_fingerprint``: another device, other library versions, other settings. Two devices that
+  may time differently never share an entry.
+- ``provider``: who made the kernels.
+- ``context``: how the stage was run, such as ``concurrent threads=1+1`` or ``merge threads=2``.
+
+All else is inherited: what else is in the model, which scheduler asked, which job, and when. A
+stage is measured alone, from its fork to its join, so none of that is part of what was timed.
+Astra's buckets of input sizes need no prefix, as the shapes are part of the structure; and where
+Astra keeps the best value for each context, the schedulers compare, and the index only remembers.
+
+**Failures.** An index stores what it is given. What may go well the next time (a timeout, memory
+that others held, a crash, a used-up budget) is not given to it: ``Failure.lasting`` is false, and
+the oracle keeps such an answer for its own search only, so that the next one tries again.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from workers.measure.measurement import Failure, Measurement
+from workers.measure.measurement import Measurement
+from workers.measure.profile_lines import Entry, ProfileKey, ProfileLineError, from_json, to_line
 
-
-@dataclass(frozen=True, slots=True)
-class ProfileKey:
-    """What was measured (``signature``), under which thread counts and the like (``context``), on
-    which device, by which implementation of the operators (``provider``)."""
-
-    device_fingerprint: str
-    provider: str
-    context: str
-    signature: str
-
-
-_KEY_FIELDS = tuple(field.name for field in fields(ProfileKey))
+__all__ = ["FileIndex", "MemoryIndex", "ProfileIndex", "ProfileKey"]
 
 
 class ProfileIndex(Protocol):
@@ -34,7 +43,12 @@ class ProfileIndex(Protocol):
         ...
 
     def record(self, entries: Mapping[ProfileKey, Measurement]) -> None:
-        """Store new measurements; the first one of a key stays."""
+        """Store new measurements; the first one of a key stays. This is also how others are
+        imported."""
+        ...
+
+    def entries(self, device_fingerprint: str | None = None) -> Iterator[Entry]:
+        """Every measurement, or those of one device, each once: for export."""
         ...
 
 
@@ -51,13 +65,19 @@ class MemoryIndex:
         for key, measurement in entries.items():
             self._entries.setdefault(key, measurement)
 
+    def entries(self, device_fingerprint: str | None = None) -> Iterator[Entry]:
+        for key, measurement in list(self._entries.items()):
+            if device_fingerprint in (None, key.device_fingerprint):
+                yield key, measurement
+
 
 class FileIndex:
-    """JSON lines in one file, one measurement each, only ever appended to.
+    """JSON lines in one file (see ``profile_lines``), only ever appended to.
 
-    Read once, when it is opened; raises ValueError for a line that is JSON but no measurement.
-    Each ``record`` is one write in append mode, so several processes may share the file. A crash
-    can tear the last line off: the next writer ends it, and readers skip what is not JSON.
+    Read once, when it is opened; raises ProfileLineError for a line that is JSON but no
+    measurement. Each ``record`` is one write in append mode, so several processes may share the
+    file. A crash can tear the last line off: the next writer ends it, and readers skip what is not
+    JSON.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,7 +90,14 @@ class FileIndex:
                 data = json.loads(line)
             except ValueError:
                 continue
-            self._known.record(_from_json(data, path, number))
+            try:
+                key, measurement = from_json(data)
+            except ProfileLineError as error:
+                raise ProfileLineError(
+                    f"{path}, line {number} is no measurement: {error};"
+                    " mend or remove the line, or move the file away to start a new one"
+                ) from error
+            self._known.record({key: measurement})
 
     def lookup(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, Measurement]:
         return self._known.lookup(keys)
@@ -80,10 +107,7 @@ class FileIndex:
         fresh = {key: entries[key] for key in entries if key not in known}
         if not fresh:
             return
-        text = "".join(
-            f"{json.dumps(asdict(key) | asdict(measurement))}\n"
-            for key, measurement in fresh.items()
-        )
+        text = "".join(to_line(key, measurement) for key, measurement in fresh.items())
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("ab") as file:
             file.write((b"\n" if self._torn else b"") + text.encode())
@@ -92,11 +116,5 @@ class FileIndex:
         self._torn = False
         self._known.record(fresh)
 
-
-def _from_json(data: Any, path: Path, number: int) -> dict[ProfileKey, Measurement]:
-    try:
-        key = ProfileKey(**{name: data.pop(name) for name in _KEY_FIELDS})
-        failure = data.pop("failure")
-        return {key: Measurement(**data, failure=Failure(failure) if failure else None)}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}, line {number} is no measurement: {error}") from error
+    def entries(self, device_fingerprint: str | None = None) -> Iterator[Entry]:
+        return self._known.entries(device_fingerprint)
