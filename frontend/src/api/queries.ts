@@ -195,5 +195,6 @@ export const addresses = {
   allEvents: () => `${API}/events/stream`,
   artifact: (id: string, artifact: string) => `${API}/jobs/${id}/artifacts/${artifact}/download`,
   schedule: (id: string, result: string) => `${API}/jobs/${id}/results/${result}/schedule`,
+  trace: (id: string, result: string) => `${API}/jobs/${id}/results/${result}/trace`,
   upload: (filename: string) => `${API}/uploads?filename=${encodeURIComponent(filename)}`,
 };

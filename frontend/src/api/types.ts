@@ -26,6 +26,8 @@ export type JobProgress = Schemas["JobProgress"];
 export type JobSpec = Schemas["JobSpec"];
 export type JobState = Schemas["JobState"];
 export type Model = Schemas["ModelRead"];
+/** Who implements the operators. */
+export type Provider = Schemas["JobSpec"]["provider"];
 export type ProblemBody = Schemas["Problem"];
 export type LogData = Schemas["LogEvent"];
 export type Result = Schemas["ResultRead"];

@@ -16,7 +16,9 @@ const result = (scheduler: string, batch_size: number, latency_ms: number): Resu
   verified: true,
   max_abs_error: 0,
   winner: false,
+  provider: "aten",
   search: {},
+  environment: {},
   created_at: "2026-11-21T12:00:00Z",
 });
 

@@ -30,6 +30,8 @@ const job: Job = {
     purpose: "tune",
     sequence_length: null,
     seed: 0,
+    provider: "aten",
+    allow_noise: false,
     ios: { max_units_per_group: 3, max_groups_per_stage: 8 },
   },
   model_name: "squeezenet",

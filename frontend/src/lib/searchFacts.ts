@@ -29,3 +29,9 @@ export function searchWords(search: Search): string {
     .map(([key, words]) => `${count(numberOf(search, key))} ${words}`)
     .join(", ");
 }
+
+/** What the scheduler had to say of its search. */
+export function searchNotes(search: Search): string[] {
+  const notes = search["notes"];
+  return Array.isArray(notes) ? notes.filter((note) => typeof note === "string") : [];
+}

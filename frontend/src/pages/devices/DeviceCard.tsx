@@ -5,27 +5,23 @@ import { Ago } from "@/components/Ago";
 import { Facts } from "@/components/Facts";
 import { OnlineBadge } from "@/components/OnlineBadge";
 import { Panel } from "@/components/Panel";
-import { SimulatedBadge } from "@/components/SimulatedBadge";
 import { factLines } from "@/lib/deviceFacts";
+import { providerLabel } from "@/lib/providers";
 
 export function DeviceCard({ device }: { device: Device }) {
-  const { schedulers, zoo, formats } = device.capabilities;
+  const { schedulers, providers, zoo, formats } = device.capabilities;
   return (
     <Panel
       title={device.name}
       note={device.kind}
-      actions={
-        <Group gap={6}>
-          {device.facts["simulated"] === true && <SimulatedBadge />}
-          <OnlineBadge online={device.online} />
-        </Group>
-      }
+      actions={<OnlineBadge online={device.online} />}
     >
       <Stack gap="sm" data-testid="device-card">
         <Text size="sm">{device.description}</Text>
         <Facts
           facts={[
             ...factLines(device.facts),
+            ["Kernels", providers.map(providerLabel).join(", ")],
             ["Schedulers", <Names key="schedulers" names={schedulers} />],
             ["Zoo", <Names key="zoo" names={zoo} />],
             ["Formats", <Names key="formats" names={formats} />],

@@ -1,4 +1,4 @@
-import { SimpleGrid } from "@mantine/core";
+import { SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
 import { devicesQuery } from "@/api/queries";
@@ -6,11 +6,14 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorNotice } from "@/components/ErrorNotice";
 import { Loading } from "@/components/Loading";
 import { PageHeader } from "@/components/PageHeader";
+import { groupDevices } from "@/lib/deviceFacts";
 
 import { DeviceCard } from "./DeviceCard";
+import { SimulatedPanel } from "./SimulatedPanel";
 
 export function DevicesPage() {
   const query = useQuery(devicesQuery);
+  const { measured, simulated } = groupDevices(query.data ?? []);
   return (
     <>
       <PageHeader title="Devices" description="What the workers offer to tune on." />
@@ -22,9 +25,14 @@ export function DevicesPage() {
           doctor` what is missing.
         </EmptyState>
       )}
-      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-        {query.data?.map((device) => <DeviceCard key={device.name} device={device} />)}
-      </SimpleGrid>
+      <Stack gap="md">
+        <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+          {measured.map((device) => (
+            <DeviceCard key={device.name} device={device} />
+          ))}
+        </SimpleGrid>
+        {simulated.length > 0 && <SimulatedPanel devices={simulated} />}
+      </Stack>
     </>
   );
 }

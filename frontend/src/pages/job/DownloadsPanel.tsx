@@ -6,6 +6,8 @@ import { addresses, artifactsQuery } from "@/api/queries";
 import type { Artifact, Job } from "@/api/types";
 import { ErrorNotice } from "@/components/ErrorNotice";
 import { Panel } from "@/components/Panel";
+import { SimulatedBadge } from "@/components/SimulatedBadge";
+import { isSimulatedName } from "@/lib/deviceFacts";
 import { bytes, shortId } from "@/lib/format";
 import { isFinished } from "@/lib/jobStates";
 
@@ -16,8 +18,9 @@ export function DownloadsPanel({ job }: { job: Job }) {
   const waiting = isFinished(job.state)
     ? []
     : job.spec.batch_sizes.filter((size) => artifacts.every((each) => each.batch_size !== size));
+  const simulated = isSimulatedName(job.spec.device);
   return (
-    <Panel title="Downloads">
+    <Panel title="Downloads" actions={simulated && <SimulatedBadge />}>
       <Stack gap="sm">
         {query.isError && !query.data && (
           <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />
@@ -30,7 +33,7 @@ export function DownloadsPanel({ job }: { job: Job }) {
         ))}
         <Text size="xs" c="dimmed">
           {artifacts.length + waiting.length > 0
-            ? "A zip with the model, its schedule and a run.py that needs only torch."
+            ? `A zip with the model, its schedule and a run.py that needs only torch.${simulated ? " The schedule was chosen in simulation: measure it on the device itself." : ""}`
             : query.isSuccess && "This job has left nothing to download."}
         </Text>
       </Stack>

@@ -3,10 +3,12 @@ import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
 import { figureQuery } from "@/api/queries";
-import type { FigureKind } from "@/api/types";
+import type { Figure, FigureKind } from "@/api/types";
 import { ErrorNotice } from "@/components/ErrorNotice";
 import { Panel } from "@/components/Panel";
 import { PlotlyFigure } from "@/components/PlotlyFigure";
+
+const PADDING = 8;
 
 interface FigurePanelProps {
   jobId: string;
@@ -23,7 +25,13 @@ interface FigurePanelProps {
   empty: string;
 }
 
-/** One figure of the job, at a height that its content does not change. */
+/** A figure with more rows than fit asks for its own height. */
+function heightOf(figure: Figure | undefined): number | undefined {
+  const height = figure?.layout["height"];
+  return typeof height === "number" ? height + PADDING : undefined;
+}
+
+/** One figure of the job, at a height that its content changes only where it must. */
 export function FigurePanel(props: FigurePanelProps) {
   const theme = useComputedColorScheme("light");
   const query = useQuery(
@@ -34,10 +42,11 @@ export function FigurePanel(props: FigurePanelProps) {
     }),
   );
   const empty = query.data?.data.length === 0;
+  const height = heightOf(query.data) ?? props.height;
   return (
     <Panel title={props.title} note={props.note} actions={props.actions} flush>
       <div
-        style={{ height: empty && props.finished ? 64 : props.height, padding: "0 8px 8px" }}
+        style={{ height: empty && props.finished ? 64 : height, padding: `0 8px ${PADDING}px` }}
         data-testid={`figure-${props.kind}`}
       >
         {query.isPending && <Skeleton h="100%" />}

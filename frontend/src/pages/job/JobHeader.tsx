@@ -6,7 +6,9 @@ import type { Job } from "@/api/types";
 import { Ago } from "@/components/Ago";
 import { JobActions } from "@/components/JobActions";
 import { RunTime } from "@/components/RunTime";
+import { SimulatedBadge } from "@/components/SimulatedBadge";
 import { StateBadge } from "@/components/StateBadge";
+import { isSimulatedName } from "@/lib/deviceFacts";
 import { jobTitle } from "@/lib/jobFacts";
 
 interface JobHeaderProps {
@@ -25,6 +27,7 @@ export function JobHeader({ job, status }: JobHeaderProps) {
             {title}
           </Title>
           <StateBadge state={job.state} testId="job-state" />
+          {isSimulatedName(job.spec.device) && <SimulatedBadge />}
           {status === "lost" && (
             <Text size="xs" c="orange" role="status">
               Connection lost, reconnecting

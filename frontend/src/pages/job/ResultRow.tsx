@@ -1,16 +1,24 @@
 import { ActionIcon, Badge, Group, Table, Text, Tooltip } from "@mantine/core";
-import { IconCircleCheck, IconCircleX, IconDownload } from "@tabler/icons-react";
+import { IconCircleCheck, IconCircleX, IconDownload, IconInfoCircle } from "@tabler/icons-react";
 
 import { addresses } from "@/api/queries";
 import type { Result } from "@/api/types";
 import { SimulatedBadge } from "@/components/SimulatedBadge";
 import type { Compared } from "@/lib/comparison";
+import { noiseComplaint } from "@/lib/conditions";
 import { absoluteError, interval, milliseconds, schedulerName, times } from "@/lib/format";
+import { providerName } from "@/lib/providers";
 import { searchSeconds, searchWords } from "@/lib/searchFacts";
 
 import classes from "./ResultsPanel.module.css";
 
-export function ResultRow({ row: { result, ratio }, jobId }: { row: Compared; jobId: string }) {
+interface ResultRowProps {
+  row: Compared;
+  jobId: string;
+  onDetails: (result: Result) => void;
+}
+
+export function ResultRow({ row: { result, ratio }, jobId, onDetails }: ResultRowProps) {
   const weight = result.winner ? 600 : 400;
   return (
     <Table.Tr
@@ -30,6 +38,7 @@ export function ResultRow({ row: { result, ratio }, jobId }: { row: Compared; jo
             </Badge>
           )}
           {result.simulated && <SimulatedBadge />}
+          <NoiseBadge complaint={noiseComplaint(result.environment)} />
         </Group>
       </Table.Td>
       <Table.Td ta="right" fw={weight}>
@@ -50,8 +59,12 @@ export function ResultRow({ row: { result, ratio }, jobId }: { row: Compared; jo
       <Table.Td ta="right" c="dimmed">
         <Search search={result.search} />
       </Table.Td>
-      <Table.Td ta="right">
-        <ScheduleLink result={result} jobId={jobId} />
+      <Table.Td c="dimmed">{providerName(result.provider)}</Table.Td>
+      <Table.Td>
+        <Group gap={2} justify="flex-end" wrap="nowrap">
+          <ScheduleLink result={result} jobId={jobId} />
+          <DetailsButton result={result} onDetails={onDetails} />
+        </Group>
       </Table.Td>
     </Table.Tr>
   );
@@ -63,8 +76,20 @@ export function PendingRow({ scheduler }: { scheduler: string }) {
     <Table.Tr className={classes.row} c="dimmed" data-testid="result-pending">
       <Table.Td>{schedulerName(scheduler)}</Table.Td>
       <Table.Td ta="right">to come</Table.Td>
-      <Table.Td colSpan={6} />
+      <Table.Td colSpan={7} />
     </Table.Tr>
+  );
+}
+
+/** Beside a figure that the job's owner had measured although other work went on. */
+function NoiseBadge({ complaint }: { complaint: string | null }) {
+  if (complaint === null) return null;
+  return (
+    <Tooltip label={`Measured although the machine was busy: ${complaint}`} multiline maw={340}>
+      <Badge color="orange" size="sm" tt="none" maw="none" flex="none" data-testid="noise-badge">
+        busy machine
+      </Badge>
+    </Tooltip>
   );
 }
 
@@ -104,6 +129,22 @@ function ScheduleLink({ result, jobId }: { result: Result; jobId: string }) {
         aria-label={`Download the ${result.scheduler} schedule for batch ${result.batch_size}`}
       >
         <IconDownload size={16} />
+      </ActionIcon>
+    </Tooltip>
+  );
+}
+
+function DetailsButton({ result, onDetails }: Pick<ResultRowProps, "onDetails"> & { result: Result }) {
+  return (
+    <Tooltip label="Conditions of the measurement and other details">
+      <ActionIcon
+        variant="subtle"
+        color="gray"
+        onClick={() => onDetails(result)}
+        aria-label={`Details of ${result.scheduler}, batch ${result.batch_size}`}
+        data-testid="result-details-open"
+      >
+        <IconInfoCircle size={16} />
       </ActionIcon>
     </Tooltip>
   );

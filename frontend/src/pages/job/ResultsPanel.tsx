@@ -1,26 +1,37 @@
 import { Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Fragment } from "react";
+import { Fragment, useState } from "react";
 
 import { resultsQuery } from "@/api/queries";
-import type { Job } from "@/api/types";
+import type { Job, Result } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorNotice } from "@/components/ErrorNotice";
 import { Loading } from "@/components/Loading";
 import { Panel } from "@/components/Panel";
 import { type BatchComparison, compare } from "@/lib/comparison";
+import { isSimulatedName } from "@/lib/deviceFacts";
 import { isFinished } from "@/lib/jobStates";
 
+import { ResultDetails } from "./ResultDetails";
 import { PendingRow, ResultRow } from "./ResultRow";
 import classes from "./ResultsPanel.module.css";
 
-const COLUMNS = 8;
+const COLUMNS = 9;
 
 export function ResultsPanel({ job }: { job: Job }) {
   const query = useQuery(resultsQuery(job.id));
   const finished = isFinished(job.state);
   return (
-    <Panel title="Results" note="median latency of one run" flush grow>
+    <Panel
+      title="Results"
+      note={
+        isSimulatedName(job.spec.device)
+          ? "simulated latency of one run"
+          : "median latency of one run"
+      }
+      flush
+      grow
+    >
       {query.isPending && <Loading label="Loading the results" />}
       {query.isError && !query.data && (
         <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />
@@ -49,8 +60,9 @@ interface ResultsTableProps {
 }
 
 function ResultsTable({ batches, jobId, showPending }: ResultsTableProps) {
+  const [chosen, setChosen] = useState<Result | null>(null);
   return (
-    <Table.ScrollContainer minWidth={760} type="native">
+    <Table.ScrollContainer minWidth={840} type="native">
       <Table data-testid="results-table" highlightOnHover className={classes.table}>
         <Table.Thead>
           <Table.Tr>
@@ -61,7 +73,8 @@ function ResultsTable({ batches, jobId, showPending }: ResultsTableProps) {
             <Table.Th>Verified</Table.Th>
             <Table.Th ta="right">Max. abs. error</Table.Th>
             <Table.Th ta="right">Search</Table.Th>
-            <Table.Th aria-label="Schedule" />
+            <Table.Th>Kernels</Table.Th>
+            <Table.Th aria-label="Schedule and details" />
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
@@ -69,13 +82,14 @@ function ResultsTable({ batches, jobId, showPending }: ResultsTableProps) {
             <Fragment key={batchSize}>
               {batches.length > 1 && <BatchRow batchSize={batchSize} />}
               {rows.map((row) => (
-                <ResultRow key={row.result.id} row={row} jobId={jobId} />
+                <ResultRow key={row.result.id} row={row} jobId={jobId} onDetails={setChosen} />
               ))}
               {showPending && pending.map((name) => <PendingRow key={name} scheduler={name} />)}
             </Fragment>
           ))}
         </Table.Tbody>
       </Table>
+      <ResultDetails jobId={jobId} result={chosen} onClose={() => setChosen(null)} />
     </Table.ScrollContainer>
   );
 }

@@ -8,6 +8,7 @@ import { Panel } from "@/components/Panel";
 import { duration, schedulerName } from "@/lib/format";
 import { GRANULARITIES } from "@/lib/granularities";
 import { graphSearch } from "@/lib/graphChoice";
+import { providerLabel } from "@/lib/providers";
 
 /** What was asked for. */
 export function SpecPanel({ job }: { job: Job }) {
@@ -43,6 +44,8 @@ export function SpecPanel({ job }: { job: Job }) {
 /** How the search goes; an inspection has none. */
 function searchFacts(spec: JobSpec): [string, ReactNode][] {
   return [
+    ["Kernels", providerLabel(spec.provider)],
+    ["Busy machine", spec.allow_noise ? "measured all the same" : null],
     ["Schedulers", spec.schedulers.map(schedulerName).join(", ")],
     ["Budget", `${duration(spec.budget_seconds)} for each batch size`],
     [

@@ -42,10 +42,10 @@ function Verdict({ summary }: { summary: BatchSummary }) {
               <Text span inherit c="green">
                 {times(summary.speedup)}
               </Text>{" "}
-              as fast as the {BASELINE} baseline
+              as fast as the {BASELINE} baseline{summary.simulated && ", in simulation"}
             </>
           ) : (
-            `Nothing beat the ${BASELINE} baseline`
+            `Nothing beat the ${BASELINE} baseline${summary.simulated ? ", in simulation" : ""}`
           )}
         </Text>
         {summary.simulated && <SimulatedBadge />}

@@ -1,9 +1,12 @@
-import { Select } from "@mantine/core";
+import { Button, Group, Select, Tooltip } from "@mantine/core";
+import { IconDownload } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
-import { resultsQuery } from "@/api/queries";
-import type { Job } from "@/api/types";
+import { addresses, resultsQuery } from "@/api/queries";
+import type { Job, Result } from "@/api/types";
+import { SimulatedBadge } from "@/components/SimulatedBadge";
+import { isSimulatedName } from "@/lib/deviceFacts";
 import { schedulerName } from "@/lib/format";
 import { isFinished } from "@/lib/jobStates";
 
@@ -17,42 +20,71 @@ export function TimelinePanel({ job, batchSize }: { job: Job; batchSize: number 
   const navigate = route.useNavigate();
   const results = useQuery(resultsQuery(job.id)).data ?? [];
   const ofBatch = results.filter((result) => result.batch_size === batchSize);
-  const chosen = ofBatch.find((result) => result.scheduler === scheduler)?.scheduler;
-  const winner = ofBatch.find((result) => result.winner)?.scheduler;
+  const chosen = ofBatch.find((result) => result.scheduler === scheduler);
+  const shown = chosen ?? ofBatch.find((result) => result.winner);
+  const simulated = isSimulatedName(job.spec.device);
   return (
     <FigurePanel
       jobId={job.id}
       kind="timeline"
       title="Timeline of streams"
-      note="one run, unit by unit"
+      note={
+        <Group gap="xs" data-testid="timeline-note">
+          <span>
+            one run, unit by unit, {simulated ? "simulated" : "measured"} on {job.spec.device}
+          </span>
+          {simulated && <SimulatedBadge />}
+        </Group>
+      }
       batchSize={batchSize}
-      scheduler={chosen}
+      scheduler={chosen?.scheduler}
       height={300}
       finished={isFinished(job.state)}
       empty="No timeline has been recorded"
       actions={
-        <Select
-          size="xs"
-          w={150}
-          aria-label="Scheduler of the timeline"
-          placeholder="Scheduler"
-          disabled={ofBatch.length === 0}
-          data={ofBatch.map((result) => ({
-            value: result.scheduler,
-            label: schedulerName(result.scheduler),
-          }))}
-          value={chosen ?? winner ?? null}
-          onChange={(value) =>
-            value &&
-            void navigate({
-              search: { ...(batch === undefined ? {} : { batch }), scheduler: value },
-              replace: true,
-              resetScroll: false,
-            })
-          }
-          data-testid="timeline-scheduler"
-        />
+        <Group gap="xs">
+          {shown && <TraceLink jobId={job.id} result={shown} />}
+          <Select
+            size="xs"
+            w={150}
+            aria-label="Scheduler of the timeline"
+            placeholder="Scheduler"
+            disabled={ofBatch.length === 0}
+            data={ofBatch.map((result) => ({
+              value: result.scheduler,
+              label: schedulerName(result.scheduler),
+            }))}
+            value={shown?.scheduler ?? null}
+            onChange={(value) =>
+              value &&
+              void navigate({
+                search: { ...(batch === undefined ? {} : { batch }), scheduler: value },
+                replace: true,
+                resetScroll: false,
+              })
+            }
+            data-testid="timeline-scheduler"
+          />
+        </Group>
       }
     />
+  );
+}
+
+function TraceLink({ jobId, result }: { jobId: string; result: Result }) {
+  return (
+    <Tooltip label="Of this timeline; opens in Perfetto or chrome://tracing">
+      <Button
+        component="a"
+        size="xs"
+        variant="default"
+        leftSection={<IconDownload size={14} />}
+        href={addresses.trace(jobId, result.id)}
+        download
+        data-testid="timeline-trace"
+      >
+        Chrome trace
+      </Button>
+    </Tooltip>
   );
 }

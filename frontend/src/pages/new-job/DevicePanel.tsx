@@ -1,9 +1,11 @@
-import { Stack, Text } from "@mantine/core";
+import { Group, Stack, Text } from "@mantine/core";
 
 import type { Device } from "@/api/types";
 import { DeviceFacts } from "@/components/DeviceFacts";
 import { OnlineBadge } from "@/components/OnlineBadge";
 import { Panel } from "@/components/Panel";
+import { SimulatedBadge } from "@/components/SimulatedBadge";
+import { isSimulated } from "@/lib/deviceFacts";
 import { duration } from "@/lib/format";
 
 import type { Values } from "./values";
@@ -13,7 +15,15 @@ export function DevicePanel({ device, values }: { device: Device; values: Values
   const batches = values.batchSizes.length;
   const longest = batches * Number(values.budgetSeconds);
   return (
-    <Panel title={device.name} actions={<OnlineBadge online={device.online} />}>
+    <Panel
+      title={device.name}
+      actions={
+        <Group gap={6}>
+          {isSimulated(device) && <SimulatedBadge />}
+          <OnlineBadge online={device.online} />
+        </Group>
+      }
+    >
       <Stack gap="sm">
         <Text size="sm">{device.description}</Text>
         <DeviceFacts facts={device.facts} />

@@ -11,6 +11,7 @@ import { Panel } from "@/components/Panel";
 
 import { AdvancedFields } from "./AdvancedFields";
 import { DevicePanel } from "./DevicePanel";
+import { MeasuringFields } from "./MeasuringFields";
 import { SchedulerField } from "./SchedulerField";
 import { SearchFields } from "./SearchFields";
 import { TargetFields } from "./TargetFields";
@@ -70,6 +71,7 @@ export function JobForm({ model, devices }: JobFormProps) {
               <Stack gap="md">
                 <SchedulerField form={form} offered={device?.capabilities.schedulers ?? []} />
                 <SearchFields form={form} />
+                <MeasuringFields form={form} device={device} />
                 <AdvancedFields form={form} opened={advanced} onToggle={setAdvanced} />
               </Stack>
             </Panel>

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { Device } from "@/api/types";
 
-import { DEFAULTS, FIELD_OF, invalid, request, startingValues, type Values } from "./values";
+import { DEFAULTS, FIELD_OF, invalid, onDevice, request, startingValues, type Values } from "./values";
 
 const values = (part: Partial<Values>): Values => ({
   ...DEFAULTS,
@@ -11,13 +11,13 @@ const values = (part: Partial<Values>): Values => ({
   ...part,
 });
 
-const device = (name: string, online: boolean, schedulers: string[]): Device => ({
+const device = (name: string, online: boolean, schedulers: string[], providers = ["aten"]): Device => ({
   name,
   kind: "cpu",
   description: "",
   fingerprint: "",
   facts: {},
-  capabilities: { schedulers, zoo: [], zoo_families: [], formats: [] },
+  capabilities: { schedulers, zoo: [], zoo_families: [], formats: [], providers },
   worker: "w",
   last_progress_at: "2026-11-21T12:00:00Z",
   online,
@@ -71,7 +71,38 @@ describe("startingValues", () => {
     expect(start.schedulers).toEqual(["sequential", "ios"]);
   });
 
+  it("prefers a real device to a simulated one", () => {
+    const start = startingValues(undefined, [
+      device("sim:v100", true, ["sequential"]),
+      device("cpu", true, ["sequential"]),
+    ]);
+    expect(start.device).toBe("cpu");
+    const only = startingValues(undefined, [
+      device("sim:v100", true, ["sequential"]),
+      device("cpu", false, ["sequential"]),
+    ]);
+    expect(only.device).toBe("sim:v100");
+  });
+
   it("starts without a device when none has registered", () => {
     expect(startingValues("zoo:squeezenet", []).device).toBe("");
+  });
+});
+
+describe("onDevice", () => {
+  it("lets go of what the new device does not offer", () => {
+    const chosen = values({ provider: "inductor", allowNoise: true, schedulers: ["ios", "opara"] });
+    expect(onDevice(chosen, device("cpu", true, ["ios"], ["aten", "inductor"]))).toEqual({
+      device: "cpu",
+      schedulers: ["ios"],
+      provider: "inductor",
+      allowNoise: true,
+    });
+    expect(onDevice(chosen, device("sim:v100", true, ["ios", "opara"]))).toEqual({
+      device: "sim:v100",
+      schedulers: ["ios", "opara"],
+      provider: "aten",
+      allowNoise: false,
+    });
   });
 });

@@ -1,5 +1,7 @@
 /** The form's values and the request they make. */
-import type { Device, Granularity, TuningJob } from "@/api/types";
+import type { Device, Granularity, Provider, TuningJob } from "@/api/types";
+import { groupDevices, isSimulated } from "@/lib/deviceFacts";
+import { DEFAULT_PROVIDER } from "@/lib/providers";
 
 export interface Values {
   name: string;
@@ -11,6 +13,8 @@ export interface Values {
   schedulers: string[];
   budgetSeconds: number | string;
   granularity: Granularity;
+  provider: Provider;
+  allowNoise: boolean;
   seed: number | string;
   maxUnitsPerGroup: number | string;
   maxGroupsPerStage: number | string;
@@ -25,6 +29,8 @@ export const DEFAULTS: Values = {
   schedulers: ["sequential", "greedy", "ios"],
   budgetSeconds: 300,
   granularity: "fused",
+  provider: DEFAULT_PROVIDER,
+  allowNoise: false,
   seed: 0,
   maxUnitsPerGroup: 3,
   maxGroupsPerStage: 8,
@@ -40,6 +46,8 @@ export const FIELD_OF = {
   schedulers: "schedulers",
   budget_seconds: "budgetSeconds",
   granularity: "granularity",
+  provider: "provider",
+  allow_noise: "allowNoise",
   seed: "seed",
   "ios.max_units_per_group": "maxUnitsPerGroup",
   "ios.max_groups_per_stage": "maxGroupsPerStage",
@@ -77,6 +85,8 @@ export function request(values: Values): TuningJob {
     schedulers: values.schedulers,
     budget_seconds: Number(values.budgetSeconds),
     granularity: values.granularity,
+    provider: values.provider,
+    allow_noise: values.allowNoise,
     seed: Number(values.seed),
     ios: {
       max_units_per_group: Number(values.maxUnitsPerGroup),
@@ -85,14 +95,27 @@ export function request(values: Values): TuningJob {
   };
 }
 
-/** The values to start with: an online device first, and what of the defaults it offers. */
-export function startingValues(model: string | undefined, devices: readonly Device[]): Values {
-  const device = devices.find((each) => each.online) ?? devices[0];
+/** What of the choices made so far holds on another device. */
+export function onDevice(values: Values, device: Device | undefined): Partial<Values> {
   const offered = device?.capabilities.schedulers ?? [];
+  // A worker's list of names, of which the service takes only those of its own.
+  const providers = (device?.capabilities.providers ?? []) as readonly Provider[];
   return {
-    ...DEFAULTS,
-    model: model ?? "",
     device: device?.name ?? "",
-    schedulers: DEFAULTS.schedulers.filter((name) => offered.includes(name)),
+    schedulers: values.schedulers.filter((name) => offered.includes(name)),
+    provider: providers.includes(values.provider)
+      ? values.provider
+      : (providers[0] ?? DEFAULT_PROVIDER),
+    // Nothing disturbs a simulation, and the switch is not there to be turned off again.
+    allowNoise: values.allowNoise && device !== undefined && !isSimulated(device),
   };
+}
+
+/** The values to start with: a device that is online and real first, and what it offers of the
+ * defaults. */
+export function startingValues(model: string | undefined, devices: readonly Device[]): Values {
+  const { measured, simulated } = groupDevices(devices);
+  const ordered = [...measured, ...simulated];
+  const device = ordered.find((each) => each.online) ?? ordered[0];
+  return { ...DEFAULTS, model: model ?? "", ...onDevice(DEFAULTS, device) };
 }

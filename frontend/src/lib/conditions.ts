@@ -1,0 +1,29 @@
+/** Under what conditions a result was measured. The worker writes it as free JSON. */
+import type { Result } from "@/api/types";
+
+import { factLabel, isMapping, type Lines, linesOf } from "./facts";
+
+export interface Section {
+  title: string;
+  lines: Lines;
+}
+
+/** The facts at the top under a title of their own, then a section for each mapping. */
+export function conditionSections(environment: Result["environment"]): Section[] {
+  const nested = Object.entries(environment).filter(([, value]) => isMapping(value));
+  const top = linesOf(environment, new Set(nested.map(([key]) => key)));
+  return [
+    { title: "Measured on", lines: top },
+    ...nested.map(([key, value]) => ({
+      title: factLabel(key),
+      lines: isMapping(value) ? linesOf(value) : [],
+    })),
+  ].filter(({ lines }) => lines.length > 0);
+}
+
+/** Why the machine was too busy for the figure to be trusted; null if it was quiet. */
+export function noiseComplaint(environment: Result["environment"]): string | null {
+  const noise = environment["noise"];
+  const complaint = isMapping(noise) ? noise["complaint"] : null;
+  return typeof complaint === "string" && complaint !== "" ? complaint : null;
+}
