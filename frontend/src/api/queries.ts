@@ -19,6 +19,7 @@ export const keys = {
   session: ["session"] as const,
   uploads: ["uploads"] as const,
   devices: ["devices"] as const,
+  profiles: ["profiles"] as const,
   zoo: ["zoo"] as const,
   tokens: ["tokens"] as const,
   jobs: ["jobs"] as const,
@@ -67,6 +68,13 @@ export const zooQuery = queryOptions({
 export const devicesQuery = queryOptions({
   queryKey: keys.devices,
   queryFn: ({ signal }) => dataOf(client.GET("/api/v1/devices", { signal })),
+  refetchInterval: 10_000,
+});
+
+/** How many measurements there are of each device. */
+export const profilesQuery = queryOptions({
+  queryKey: keys.profiles,
+  queryFn: ({ signal }) => dataOf(client.GET("/api/v1/profiles/summary", { signal })),
   refetchInterval: 10_000,
 });
 
@@ -196,5 +204,13 @@ export const addresses = {
   artifact: (id: string, artifact: string) => `${API}/jobs/${id}/artifacts/${artifact}/download`,
   schedule: (id: string, result: string) => `${API}/jobs/${id}/results/${result}/schedule`,
   trace: (id: string, result: string) => `${API}/jobs/${id}/results/${result}/trace`,
+  /** Of every device and provider, or only of those given. */
+  profiles: (fingerprint?: string, provider?: string) => {
+    const chosen = new URLSearchParams({
+      ...(fingerprint === undefined ? {} : { device_fingerprint: fingerprint }),
+      ...(provider === undefined ? {} : { provider }),
+    });
+    return `${API}/profiles${chosen.size > 0 ? `?${chosen}` : ""}`;
+  },
   upload: (filename: string) => `${API}/uploads?filename=${encodeURIComponent(filename)}`,
 };

@@ -26,6 +26,7 @@ export type JobProgress = Schemas["JobProgress"];
 export type JobSpec = Schemas["JobSpec"];
 export type JobState = Schemas["JobState"];
 export type Model = Schemas["ModelRead"];
+export type ProfileSummary = Schemas["ProfileSummary"];
 /** Who implements the operators. */
 export type Provider = Schemas["JobSpec"]["provider"];
 export type ProblemBody = Schemas["Problem"];

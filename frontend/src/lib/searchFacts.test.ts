@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { searchSeconds, searchWords } from "./searchFacts";
+import { searchNotes, searchSeconds, searchWords } from "./searchFacts";
 
 describe("search facts", () => {
   it("says what a search took", () => {
@@ -8,6 +8,12 @@ describe("search facts", () => {
     expect(searchWords(search)).toBe("412 states, 3,980 transitions, 1,402 stages measured");
     expect(searchSeconds(search)).toBe("1 min 01 s");
     expect(searchSeconds({ seconds: 0.42 })).toBe("0.4 s");
+  });
+
+  it("hands on what the scheduler had to say", () => {
+    expect(searchNotes({ notes: ["the budget ended", 7] })).toEqual(["the budget ended"]);
+    expect(searchNotes({ notes: "none" })).toEqual([]);
+    expect(searchNotes({})).toEqual([]);
   });
 
   it("is silent for a scheduler that did not search", () => {

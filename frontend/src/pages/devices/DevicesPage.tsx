@@ -9,6 +9,7 @@ import { PageHeader } from "@/components/PageHeader";
 import { groupDevices } from "@/lib/deviceFacts";
 
 import { DeviceCard } from "./DeviceCard";
+import { ProfilesPanel } from "./ProfilesPanel";
 import { SimulatedPanel } from "./SimulatedPanel";
 
 export function DevicesPage() {
@@ -32,6 +33,7 @@ export function DevicesPage() {
           ))}
         </SimpleGrid>
         {simulated.length > 0 && <SimulatedPanel devices={simulated} />}
+        <ProfilesPanel />
       </Stack>
     </>
   );

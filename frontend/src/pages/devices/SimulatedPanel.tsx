@@ -7,7 +7,7 @@ import { SimulatedBadge } from "@/components/SimulatedBadge";
 import { gpuOf, gpuSummary } from "@/lib/deviceFacts";
 import { bytes } from "@/lib/format";
 
-import classes from "./SimulatedPanel.module.css";
+import classes from "./DeviceTable.module.css";
 
 /** The simulated GPUs side by side: what distinguishes them is their numbers. */
 export function SimulatedPanel({ devices }: { devices: readonly Device[] }) {

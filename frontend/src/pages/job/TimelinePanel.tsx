@@ -21,7 +21,7 @@ export function TimelinePanel({ job, batchSize }: { job: Job; batchSize: number 
   const results = useQuery(resultsQuery(job.id)).data ?? [];
   const ofBatch = results.filter((result) => result.batch_size === batchSize);
   const chosen = ofBatch.find((result) => result.scheduler === scheduler);
-  const shown = chosen ?? ofBatch.find((result) => result.winner);
+  const shown = chosen ?? ofBatch.find((result) => result.winner) ?? ofBatch[0];
   const simulated = isSimulatedName(job.spec.device);
   return (
     <FigurePanel
