@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from workers.graph.graph import Graph
+from workers.schedules.order import happened_before
 from workers.schedules.plan import Plan
-from workers.schedules.validate import happened_before
 
 
 @dataclass(frozen=True, slots=True)
