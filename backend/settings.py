@@ -41,6 +41,12 @@ class Settings(BaseSettings):
     device_kinds: tuple[str, ...] = Field(
         default=("cpu", "cuda", "sim"), description="the kinds of devices that a worker offers"
     )
+    quiet_seconds: float = Field(
+        default=60.0, ge=0, description="how long a job waits for a busy machine to become quiet"
+    )
+    allow_noise: bool = Field(
+        default=False, description="measure on a busy machine all the same, in every job"
+    )
     lease_seconds: float = Field(default=15.0, gt=0)
     heartbeat_seconds: float = Field(default=1.0, gt=0)
     sweep_seconds: float = Field(default=5.0, gt=0)

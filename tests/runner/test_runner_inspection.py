@@ -51,7 +51,7 @@ def environment(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings
 
 
 def claim(sessions: Sessions) -> Claim:
-    held = claim_next(sessions, lambda event: None, "cpu", "one", 30)
+    held = claim_next(sessions, lambda event: None, ["cpu"], "one", 30)
     assert held is not None
     return held
 

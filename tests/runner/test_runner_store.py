@@ -62,8 +62,8 @@ def add_job(sessions: Sessions) -> AddJob:
 
 @pytest.fixture
 def claim(sessions: Sessions, announced: list[JobEvent]) -> Callable[..., Claim | None]:
-    def claim_one(device: str = "cpu", worker: str = "one", lease: float = 30) -> Claim | None:
-        return claim_next(sessions, announced.append, device, worker, lease)
+    def claim_one(*devices: str, worker: str = "one", lease: float = 30) -> Claim | None:
+        return claim_next(sessions, announced.append, devices or ["cpu"], worker, lease)
 
     return claim_one
 
@@ -121,6 +121,15 @@ def test_claims_the_oldest_job_of_the_device(
     assert claim("cuda:0") is None
 
 
+def test_claims_the_oldest_job_of_several_devices(
+    sessions: Sessions, add_job: AddJob, claim: Callable[..., Claim | None]
+) -> None:
+    newer, older = add_job(age=1), add_job(device="sim:v100", age=9)
+    add_job(device="cuda:0", age=20)
+    held = [claim("cpu", "sim:v100") for _ in range(3)]
+    assert [one and one.job_id for one in held] == [older, newer, None]
+
+
 def test_racing_workers_never_claim_the_same_job(
     sessions: Sessions, add_job: AddJob, announced: list[JobEvent]
 ) -> None:
@@ -130,7 +139,7 @@ def test_racing_workers_never_claim_the_same_job(
 
     def work(worker: str) -> None:
         start.wait()
-        while (held := claim_next(sessions, announced.append, "cpu", worker, 30)) is not None:
+        while (held := claim_next(sessions, announced.append, ["cpu"], worker, 30)) is not None:
             claimed.append(held.job_id)
 
     threads = [threading.Thread(target=work, args=(str(n),)) for n in range(4)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID, uuid4
 
 import psutil
@@ -16,10 +17,11 @@ from backend.jobs.gate import change, lock
 from backend.jobs.schemas import JobSpec
 from backend.jobs.states import JobAction, JobState
 from backend.settings import Settings
+from workers.runner.child import SIMULATIONS_YIELD
 from workers.runner.supervisor import Supervisor
 
 Sessions = sessionmaker[Session]
-AddJob = Callable[[str], UUID]
+AddJob = Callable[..., UUID]
 
 
 @pytest.fixture
@@ -33,14 +35,16 @@ def environment(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings
 
 @pytest.fixture
 def add_job(sessions: Sessions) -> AddJob:
-    def add(model: str) -> UUID:
+    def add(model: str, **spec: Any) -> UUID:
+        wanted = JobSpec(model=model, **spec)
         with sessions() as session, session.begin():
             job = Job(
                 id=uuid4(),
                 name="",
                 model_name=model,
-                spec=JobSpec(model=model).model_dump(),
-                device="cpu",
+                spec=wanted.model_dump(),
+                device=wanted.device,
+                purpose=wanted.purpose,
                 state=JobState.QUEUED,
                 progress={},
             )
@@ -68,8 +72,12 @@ def children() -> list[psutil.Process]:
 
 
 def wait_for_child() -> None:
-    deadline = time.monotonic() + 10
-    while not children():
+    wait_until(lambda: bool(children()))
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -128,3 +136,27 @@ def test_a_stopping_worker_hands_its_job_back(
     found = read(sessions, job)
     assert (found.state, found.attempt) == ("queued", 0)
     assert not children()
+
+
+def test_devices_of_this_machine_s_cpu_take_turns_and_a_gpu_does_not_wait(
+    environment: Settings, sessions: Sessions, add_job: AddJob
+) -> None:
+    simulated = add_job("zoo:inception_v3", device="sim:v100", purpose="inspect")
+    measured = add_job("zoo:no_such_model")
+    on_gpu = add_job("zoo:no_such_model", device="cuda:0")
+    working = supervisor(environment, sessions)
+    thread = threading.Thread(target=working.work, args=("sim:v100",))
+    thread.start()
+    wait_for_child()
+    working.work("cpu")  # leaves it to the thread
+    wait_until(lambda: any(child.nice() == SIMULATIONS_YIELD for child in children()))
+    working.work("cuda:0")
+    assert read(sessions, on_gpu).state == "failed"
+    assert read(sessions, measured).state == "queued"
+    assert read(sessions, simulated).state == "importing"
+    with sessions() as session, session.begin():
+        session.add(change(session.scalars(lock(simulated)).one(), JobAction.CANCEL))
+    thread.join(30)
+    assert not thread.is_alive()
+    assert read(sessions, simulated).state == "cancelled"
+    assert read(sessions, measured).state == "failed"

@@ -32,6 +32,7 @@ from workers.devices import open_device
 from workers.graph.importers.sandbox import SandboxLimits
 from workers.graph.importers.source import ModelFile, ModelSource, ZooModel
 from workers.runner.importing import run_inspection
+from workers.runner.lanes import is_simulated
 from workers.runner.pipeline import run_job
 from workers.runner.problems import job_problem
 from workers.runner.profile_store import DatabaseIndex
@@ -39,6 +40,7 @@ from workers.runner.store import Claim, JobStore, LeaseLostError, redis_announce
 from workers.runner.workplace import Workplace
 
 TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h: the service was unreachable, the job may be fine
+SIMULATIONS_YIELD = 10  # simulated time does not pass; whoever measures must not be disturbed
 _PR_SET_PDEATHSIG = 1
 
 
@@ -54,6 +56,8 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (settings.job_memory_bytes, settings.job_memory_bytes))
     claim = _read_claim()
+    if is_simulated(claim.spec["device"]):
+        os.nice(SIMULATIONS_YIELD)
     sessions = create_sync_sessions(settings)
     announce = redis_announcer(
         Redis.from_url(settings.redis_url.get_secret_value(), socket_timeout=5)

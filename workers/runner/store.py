@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -251,16 +251,20 @@ class JobStore:
 
 
 def claim_next(
-    sessions: sessionmaker[Session], announce: Announce, device: str, worker: str, lease: float
+    sessions: sessionmaker[Session],
+    announce: Announce,
+    devices: Sequence[str],
+    worker: str,
+    lease: float,
 ) -> Claim | None:
-    """Claim the oldest queued job of ``device``, or None. Racing workers never get the same one.
+    """Claim the oldest queued job of ``devices``, or None. Racing workers never get the same one.
 
     Inspections go first: somebody looks at a page and waits, and they take seconds.
     """
     with sessions(expire_on_commit=False) as session, session.begin():
         job = session.scalars(
             select(Job)
-            .where(Job.device == device, Job.state == JobState.QUEUED)
+            .where(Job.device.in_(devices), Job.state == JobState.QUEUED)
             .order_by(Job.purpose != Purpose.INSPECT, Job.created_at, Job.id)
             .limit(1)
             .with_for_update(skip_locked=True)

@@ -13,10 +13,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event
 
 import orjson
 from sqlalchemy.exc import OperationalError
@@ -24,6 +23,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from backend.jobs.states import JobState
 from backend.settings import Settings
+from workers.runner.lanes import Lane, Lanes
 from workers.runner.store import Announce, Claim, claim_next, end_attempt, release, renew_lease
 
 logger = logging.getLogger(__name__)
@@ -36,15 +36,14 @@ class _Child:
 
 
 class Supervisor:
-    """Works through the queue of each device, one job at a time per device."""
+    """Works through the queues of its devices, one job at a time in each lane (``lanes``)."""
 
     def __init__(
         self, settings: Settings, sessions: sessionmaker[Session], announce: Announce, worker: str
     ) -> None:
         self._settings, self._sessions = settings, sessions
         self._announce, self._worker = announce, worker
-        self._busy: defaultdict[str, Lock] = defaultdict(Lock)
-        self._rung: defaultdict[str, Event] = defaultdict(Event)
+        self._lanes = Lanes()
         self._stopping = Event()
 
     def stop(self) -> None:
@@ -52,25 +51,25 @@ class Supervisor:
         self._stopping.set()
 
     def work(self, device: str) -> None:
-        """Answer a doorbell: run queued jobs of ``device`` until none is left.
+        """Answer a doorbell: run queued jobs of ``device``, and of those that share its lane, until
+        none is left.
 
-        If it is being worked on already, leave a note for whoever does and return at once.
+        If the lane is being worked on already, leave a note for whoever does and return at once.
         """
-        busy, rung = self._busy[device], self._rung[device]
-        rung.set()
-        while rung.is_set() and not self._stopping.is_set():
-            if not busy.acquire(blocking=False):
+        lane = self._lanes.ring(device)
+        while lane.rung.is_set() and not self._stopping.is_set():
+            if not lane.busy.acquire(blocking=False):
                 return
             try:
-                rung.clear()
-                self._drain(device)
+                lane.rung.clear()
+                self._drain(lane)
             finally:
-                busy.release()
+                lane.busy.release()
 
-    def _drain(self, device: str) -> None:
+    def _drain(self, lane: Lane) -> None:
         lease = self._settings.lease_seconds
         while not self._stopping.is_set():
-            claim = claim_next(self._sessions, self._announce, device, self._worker, lease)
+            claim = claim_next(self._sessions, self._announce, lane.devices, self._worker, lease)
             if claim is None:
                 return
             self._attend(claim)
