@@ -37,7 +37,7 @@ def bar_style(position: int, theme: Theme) -> dict[str, Any]:
     pattern = _PATTERNS[position // len(palette(theme)) % len(_PATTERNS)]
     style: dict[str, Any] = {"color": colour(position, theme)}
     if pattern:
-        style["pattern"] = {"shape": pattern, "size": 5, "solidity": 0.35}
+        style["pattern"] = {"shape": pattern, "size": 6, "solidity": 0.3, "fillmode": "overlay"}
     return style
 
 

@@ -18,7 +18,10 @@ MAX_WAITS = 3
 FEW_STREAMS = 12
 """Up to here each row is called ``stream N``; beyond, by its number, at a height of its own."""
 
-_ROW_PX, _HIGHEST_PX, _WARPS_PX, _FRAME_PX = 15, 720, 130, 130
+_ROW_PX, _MOST_ROWS_PX, _FEW_ROWS_PX = 15, 600, 180
+_WARPS_PX, _GAP_PX = 100, 56
+_TOP_PX, _BOTTOM_PX = 40, 70
+"""Heights of a row, of all rows, of the warps and what is above, between and below, in pixels."""
 
 _HOVER = (
     "<b>%{customdata[0]}</b><br>%{base:.4~f} to %{customdata[1]:.4~f} ms (%{x:.4~f} ms)"
@@ -63,22 +66,25 @@ def timeline(
         for position, kind in enumerate(kinds)
     ]
     streams = sorted({span.stream for span in spans})
-    axes = _axes(streams, f"{milliseconds('time', simulated)}, {caption}")
-    height = _height(len(streams), has_warps=bool(resident_warps))
+    axes = _axes(streams, f"{milliseconds('time', simulated)}<br>{caption}")
+    rows_px = min(len(streams) * _ROW_PX, _MOST_ROWS_PX) if len(streams) > FEW_STREAMS else None
     if resident_warps:
         end = max(span.end_ms for span in spans)
         traces.append(_warps(resident_warps, end, theme))
-        axes = _above_warps(axes, _mean_words(resident_warps, end, warp_capacity), simulated)
+        words = _mean_words(resident_warps, end, warp_capacity, simulated)
+        rows_px = rows_px or _FEW_ROWS_PX
+        axes = _above_warps(axes, rows_px, words)
+        rows_px += _GAP_PX + _WARPS_PX
     return Figure(
         traces,
         layout(
             theme,
             FigureKind.TIMELINE,
-            margin={"l": 88, "r": 24, "t": 40, "b": 56},
+            margin={"l": 88, "r": 24, "t": _TOP_PX, "b": _BOTTOM_PX},
             barmode="overlay",
             bargap=0.25,
             **axes,
-            **({} if height is None else {"height": height}),
+            **({"height": rows_px + _TOP_PX + _BOTTOM_PX} if rows_px else {}),
         ),
     )
 
@@ -103,35 +109,29 @@ def _axes(streams: Sequence[int], time_title: str) -> dict[str, Any]:
     return {"xaxis": {"title": {"text": time_title}, "rangemode": "tozero"}, "yaxis": vertical}
 
 
-def _above_warps(axes: dict[str, Any], mean_words: str, simulated: bool) -> dict[str, Any]:
-    """The same axes, with room below for the steps."""
-    source = "simulated" if simulated else "estimated from occupancy"
+def _above_warps(axes: dict[str, Any], rows_px: int, words: str) -> dict[str, Any]:
+    """The same axes, with room below the rows for the steps and ``words`` over them."""
+    whole = rows_px + _GAP_PX + _WARPS_PX
+    top = _WARPS_PX / whole
     return {
         "xaxis": {**axes["xaxis"], "anchor": "y2"},
-        "yaxis": {**axes["yaxis"], "domain": [0.36, 1.0]},
-        "yaxis2": {"title": {"text": "warps"}, "domain": [0.0, 0.27], "rangemode": "tozero"},
+        "yaxis": {**axes["yaxis"], "domain": [1 - rows_px / whole, 1.0]},
+        "yaxis2": {"title": {"text": "warps"}, "domain": [0.0, top], "rangemode": "tozero"},
         "annotations": [
             {
-                "text": f"resident warps, {source}: {mean_words}",
+                "text": words,
                 "showarrow": False,
                 "font": {"size": 12},
                 "xref": "paper",
                 "yref": "paper",
-                "x": 0,
-                "xanchor": "left",
-                "y": 0.28,
+                "x": 1,
+                "xanchor": "right",
+                "y": top,
                 "yanchor": "bottom",
+                "yshift": 4,
             }
         ],
     }
-
-
-def _height(rows: int, has_warps: bool) -> int | None:
-    """Pixels where the usual height is too little, else None."""
-    if rows <= FEW_STREAMS and not has_warps:
-        return None
-    gantt = max(rows, FEW_STREAMS) * _ROW_PX
-    return min(gantt + (_WARPS_PX if has_warps else 0) + _FRAME_PX, _HIGHEST_PX)
 
 
 def _bars(kind: str, style: dict[str, Any], spans: Sequence[UnitSpan]) -> Bar:
@@ -174,11 +174,11 @@ def _warps(steps: Steps, end_ms: float, theme: Theme) -> Scatter:
     )
 
 
-def _mean_words(steps: Steps, end_ms: float, capacity: int | None) -> str:
+def _mean_words(steps: Steps, end_ms: float, capacity: int | None, simulated: bool) -> str:
     average = mean(steps, end_ms)
-    if not capacity:
-        return f"mean {average:,.0f}"
-    return f"mean {average:,.0f} of {capacity:,} ({average / capacity:.0%})"
+    of = f" of {capacity:,} ({average / capacity:.0%})" if capacity else ""
+    kind = "simulated" if simulated else "estimated"
+    return f"{kind} resident warps: mean {average:,.0f}{of}"
 
 
 def _row(stream: int) -> str:

@@ -337,12 +337,12 @@ def test_resident_warps_stand_below_on_the_same_axis_of_time() -> None:
     assert made["layout"]["yaxis"]["domain"][0] > made["layout"]["yaxis2"]["domain"][1]
     # 64 and 128 for half a millisecond each, then 32 for a quarter.
     words = made["layout"]["annotations"][0]["text"]
-    assert words == "resident warps, estimated from occupancy: mean 83 of 256 (32%)"
+    assert words == "estimated resident warps: mean 83 of 256 (32%)"
 
 
 def test_simulated_warps_are_called_simulated() -> None:
     layout = plain(timeline(SPANS, "ios", True, Theme.LIGHT, WARPS))["layout"]
-    assert layout["annotations"][0]["text"] == "resident warps, simulated: mean 83"
+    assert layout["annotations"][0]["text"] == "simulated resident warps: mean 83"
     assert "simulated" in layout["xaxis"]["title"]["text"]
 
 

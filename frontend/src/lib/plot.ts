@@ -4,6 +4,8 @@
  */
 import type { Figure } from "@/api/types";
 
+import { NARROW_PX, narrowed } from "./narrowed";
+
 export interface Plot {
   show: (figure: Figure) => void;
   close: () => void;
@@ -34,7 +36,8 @@ export function createPlot(element: HTMLElement): Plot {
     const plotly = await loadPlotly();
     while (waiting && !held && !closed) {
       // Plotly writes into what it is given, and this came from the query cache.
-      const { data, layout } = structuredClone(waiting);
+      const { data, layout: drawnWide } = structuredClone(waiting);
+      const layout = element.clientWidth < NARROW_PX ? narrowed(drawnWide) : drawnWide;
       waiting = null;
       await plotly.react(element, data, { ...layout, ...dragmode, autosize: true }, config);
       drawn = true;
