@@ -1,0 +1,107 @@
+"""A simulated GPU as a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from workers.devices.base import Device, DeviceError, DeviceFacts, Executable
+from workers.devices.recorded import unit_signature
+from workers.devices.sim.arithmetic import memory_of
+from workers.devices.sim.engine import Job, SimRun, simulate
+from workers.devices.sim.executable import SimExecutable
+from workers.devices.sim.facts import PREFIX, facts_of, recorded_profiles, spec_of
+from workers.devices.sim.kernel import SimKernel
+from workers.devices.sim.launch_path import PATHS, Issue
+from workers.devices.sim.recorded_kernels import recorded_kernels
+from workers.devices.sim.units import kernels_of
+from workers.graph.graph import Graph, TensorSpec, Unit
+from workers.schedules.plan import Plan
+from workers.schedules.validate import validate
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_MOST_CACHED = 100_000
+"""Units whose kernels are kept; a search asks for the same ones again and again."""
+
+
+class SimDevice(Device):
+    """``sim:NAME``: times are simulated, values computed on the CPU. ``issue`` says how launches
+    reach the GPU: as one CUDA Graph, as the real device's, or one by one over streams."""
+
+    def __init__(self, name: str, issue: Issue = "graph") -> None:
+        short = name.removeprefix(PREFIX)
+        spec = spec_of(short)
+        self._facts = facts_of(short, issue)
+        self._gpu, self._memory, self._path = spec.gpu, memory_of(spec.gpu), PATHS[issue]
+        self._recorded = recorded_profiles(spec)
+        self._kernels: dict[int, tuple[Unit, tuple[TensorSpec, ...], tuple[SimKernel, ...]]] = {}
+        self._closed = False
+
+    @property
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def prepare(
+        self,
+        graph: Graph,
+        weights: Mapping[str, Tensor],
+        plan: Plan,
+        provider: str = "aten",
+    ) -> Executable:
+        if self._closed:
+            raise DeviceError(f"device {self._facts.name!r} is closed; open it again")
+        if provider not in self._facts.providers:
+            raise DeviceError(
+                f"{self._facts.name} has no models of the kernels of provider {provider!r}; known:"
+                f" {', '.join(self._facts.providers)}"
+            )
+        validate(plan, graph)
+        kernels = [self._kernels_of(graph, graph.index[launch.unit]) for launch in plan.launches]
+
+        def run() -> SimRun:
+            return simulate(self._gpu, self._memory, self._path, _jobs(plan, kernels))
+
+        return SimExecutable(graph, weights, plan, kernels, run, lambda: self._closed)
+
+    def close(self) -> None:
+        self._closed = True
+        self._kernels.clear()
+
+    def _kernels_of(self, graph: Graph, position: int) -> tuple[SimKernel, ...]:
+        """The Unit's kernels, found once for the same Unit with values of the same shapes."""
+        unit = graph.units[position]
+        specs = graph.specs((*unit.inputs, *unit.outputs))
+        known = self._kernels.get(id(unit))
+        if known is not None and known[0] is unit and known[1] == specs:
+            return known[2]
+        recorded = None
+        if self._recorded.kernels:
+            recorded = self._recorded.of(unit_signature(graph, position), unit.name)
+        if recorded is not None:
+            kernels = recorded_kernels(self._gpu, unit, recorded)
+        else:
+            kernels = kernels_of(self._gpu, graph, unit)
+        if len(self._kernels) >= _MOST_CACHED:
+            self._kernels.clear()
+        self._kernels[id(unit)] = (unit, specs, kernels)
+        return kernels
+
+
+def _jobs(plan: Plan, kernels: list[tuple[SimKernel, ...]]) -> list[Job]:
+    recorder = {
+        launch.records: number
+        for number, launch in enumerate(plan.launches)
+        if launch.records is not None
+    }
+    return [
+        Job(
+            unit=launch.unit,
+            stream=launch.stream,
+            kernels=found,
+            after=tuple(recorder[event] for event in launch.waits),
+            records=launch.records is not None,
+        )
+        for launch, found in zip(plan.launches, kernels, strict=True)
+    ]

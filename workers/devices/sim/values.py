@@ -1,0 +1,123 @@
+"""What a simulated device really computes: the Units' values, on the CPU, in a given order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from workers.devices.base import DeviceError
+from workers.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from workers.graph.interpreter import CompiledUnit
+
+
+class PlanRunner:
+    """Runs Units one by one in whatever order it is told to. A Unit that comes before one whose
+    result it reads fails, as a wrong Plan should."""
+
+    def __init__(self, graph: Graph, weights: Mapping[str, Tensor]) -> None:
+        from workers.graph.interpreter import compile_unit  # noqa: PLC0415  # torch, when needed
+
+        self._graph = graph
+        self._constants = {name: weights[name] for name in graph.outputs if name in graph.weights}
+        self._units: dict[str, CompiledUnit] = {
+            unit.name: compile_unit(graph, unit, weights) for unit in graph.units
+        }
+
+    def run(
+        self,
+        inputs: Mapping[str, Tensor],
+        order: Sequence[str],
+        names: Sequence[str],
+        keep: bool,
+        between: Callable[[], None],
+    ) -> dict[str, Tensor]:
+        """The values ``names`` after the Units of ``order``; ``between`` is called before each.
+        Without ``keep``, values are dropped once all their readers have run."""
+        import torch  # noqa: PLC0415  # torch, when needed
+
+        values: dict[str, Tensor] = {**self._constants}
+        values.update((name, inputs[name]) for name in self._graph.inputs)
+        readers = Counter(name for unit in self._graph.units for name in set(unit.inputs))
+        readers.update(names)
+        with torch.inference_mode():
+            for unit in order:
+                between()
+                compiled = self._units[unit]
+                try:
+                    results = compiled.function(*(values[name] for name in compiled.inputs))
+                except KeyError as error:
+                    raise DeviceError(
+                        f"unit {unit!r} failed: it reads {error.args[0]!r}, which is not computed"
+                    ) from error
+                except Exception as error:
+                    raise DeviceError(f"unit {unit!r} failed: {error}") from error
+                values.update(zip(compiled.outputs, results, strict=True))
+                if not keep:
+                    self._drop(unit, readers, values)
+        return {name: values[name] for name in names}
+
+    def _drop(self, unit: str, readers: Counter[str], values: dict[str, Tensor]) -> None:
+        compiled = self._units[unit]
+        for name in set(compiled.inputs):
+            readers[name] -= 1
+        for name in {*compiled.inputs, *compiled.outputs}:
+            if readers[name] <= 0:
+                values.pop(name, None)
+
+
+def check_inputs(graph: Graph, inputs: Mapping[str, Tensor]) -> None:
+    """Raises DeviceError naming an input that is missing or of another shape or type."""
+    for name in graph.inputs:
+        if name not in inputs:
+            raise DeviceError(f"input {name!r} of graph {graph.name!r} is missing")
+        spec, given = graph.values[name], inputs[name]
+        if tuple(given.shape) != spec.shape or str(given.dtype) != f"torch.{spec.dtype}":
+            raise DeviceError(
+                f"input {name!r} is {given.dtype} {tuple(given.shape)};"
+                f" graph {graph.name!r} takes torch.{spec.dtype} {spec.shape}"
+            )
+
+
+def check_weights(graph: Graph, weights: Mapping[str, Tensor]) -> None:
+    """Raises DeviceError naming a Unit that a given weight of the wrong shape would make fail.
+    Weights that are not given are not checked."""
+    for unit in graph.units:
+        for name in unit.weights:
+            spec = graph.values[name]
+            if name in weights and tuple(weights[name].shape) != spec.shape:
+                raise DeviceError(
+                    f"unit {unit.name!r} failed: weight {name!r} is {tuple(weights[name].shape)},"
+                    f" graph {graph.name!r} has {spec.shape}"
+                )
+
+
+def peak_bytes(graph: Graph, spans: Mapping[str, tuple[float, float]]) -> int:
+    """The most bytes that inputs and computed values take at one moment, if each is kept from the
+    start of the Unit that computes it to the end of the last one that reads it.
+
+    Inputs are there from the start, outputs until the end.
+    """
+    end_of_all = max((end for _, end in spans.values()), default=0.0)
+    last_read: dict[str, float] = {}
+    for unit in graph.units:
+        for name in unit.inputs:
+            last_read[name] = max(last_read.get(name, 0.0), spans[unit.name][1])
+    last_read.update(dict.fromkeys(graph.outputs, end_of_all))
+    changes: list[tuple[float, int, int]] = []
+    made = {name: spans[unit.name] for unit in graph.units for name in unit.outputs}
+    for name in graph.inputs:
+        made[name] = (0.0, 0.0)
+    for name, (start, end) in made.items():
+        size = graph.values[name].nbytes
+        # At one moment, what starts is there before what ends has gone.
+        changes += [(start, 0, size), (max(last_read.get(name, end), end), 1, -size)]
+    most = level = 0
+    for _, _, change in sorted(changes):
+        level += change
+        most = max(most, level)
+    return most
