@@ -1,0 +1,1 @@
+"""NVIDIA GPUs as devices: streams, events, CUDA Graphs. See docs/cuda.md."""

@@ -1,0 +1,101 @@
+"""An NVIDIA GPU as a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from workers.devices.base import Device, DeviceError, DeviceFacts
+from workers.devices.cuda.driver import Driver
+from workers.devices.cuda.executable import CudaExecutable
+from workers.devices.cuda.failures import reason_of
+from workers.devices.cuda.placement import placed
+from workers.devices.cuda.shared import Shared
+from workers.devices.cuda.torch_driver import TorchDriver
+from workers.devices.providers import create
+from workers.graph.graph import Graph
+from workers.schedules.plan import Plan
+from workers.schedules.validate import validate
+
+
+class CudaDevice(Device):
+    """One GPU of this process. One Plan runs on it at a time.
+
+    ``kernels_on`` is where providers compile for, as torch names it: the GPU itself, except where
+    a test drives the device without one.
+    """
+
+    def __init__(self, facts: DeviceFacts, driver: Driver, kernels_on: str) -> None:
+        self._facts, self._kernels_on = facts, kernels_on
+        self._shared = Shared(facts.name, driver, facts.gpu)
+
+    @staticmethod
+    def open(facts: DeviceFacts) -> CudaDevice:
+        """Open the GPU that ``discover`` found. Raises DeviceError if PyTorch cannot use it."""
+        if not torch.cuda.is_available():
+            raise DeviceError(
+                f"{facts.name} is there, but this PyTorch ({torch.__version__}) cannot use it;"
+                " install one that was built for a CUDA that the driver serves"
+                f" ({facts.versions['cuda']} or older)"
+            )
+        index = int(facts.name.removeprefix("cuda:"))
+        return CudaDevice(facts, TorchDriver(index, facts.gpu), facts.name)
+
+    @property
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def prepare(
+        self,
+        graph: Graph,
+        weights: Mapping[str, Tensor],
+        plan: Plan,
+        provider: str = "aten",
+        *,
+        capture: bool = True,
+        cold: bool = False,
+    ) -> CudaExecutable:
+        """As the interface says. Without ``capture`` every run launches kernel by kernel; with
+        ``cold`` the L2 cache is flushed before each timed run."""
+        name = self._facts.name
+        if self._shared.closed:
+            raise DeviceError(f"the device {name} is closed; open it again")
+        if provider not in self._facts.providers:
+            raise DeviceError(
+                f"{name} has no kernels of provider {provider!r}; known:"
+                f" {', '.join(self._facts.providers)}"
+            )
+        for weight in graph.weights:
+            if weight not in weights:
+                raise DeviceError(f"graph {graph.name!r} needs weight {weight!r}, which is missing")
+        validate(plan, graph)
+        here = placed(graph, self._kernels_on)
+        with self._shared.lock:
+            self._shared.refuse_if_broken()
+            with self._shared.driver.session():
+                streams = self._shared.take_streams(max(1, len(plan.streams)))
+                self._shared.driver.use(streams[0])
+                held = self._upload(graph, weights)
+        kernels = create(provider, self._kernels_on)
+        units = {unit.name: kernels.compile(here, unit, held, 1) for unit in here.units}
+        constants = {name: held[name] for name in graph.outputs if name in held}
+        return CudaExecutable(self._shared, here, plan, units, constants, streams, capture, cold)
+
+    def close(self) -> None:
+        with self._shared.lock:
+            if self._shared.closed:
+                return
+            self._shared.closed = True
+            self._shared.streams.clear()
+            self._shared.driver.close()
+
+    def _upload(self, graph: Graph, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        try:
+            return {name: self._shared.driver.upload(weights[name]) for name in graph.weights}
+        except torch.OutOfMemoryError as error:
+            raise DeviceError(
+                f"the weights of graph {graph.name!r} do not fit into the memory of"
+                f" {self._facts.name}: {reason_of(error)}"
+            ) from error
