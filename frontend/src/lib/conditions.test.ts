@@ -14,7 +14,7 @@ describe("conditionSections", () => {
   it("has a section for each mapping that says something", () => {
     expect(conditionSections(ENVIRONMENT)).toEqual([
       {
-        title: "Measured on",
+        title: "Conditions",
         lines: [
           ["Device", "two cores"],
           ["Load per core", "0.25"],
@@ -29,10 +29,7 @@ describe("conditionSections", () => {
       },
       {
         title: "Noise",
-        lines: [
-          ["Busy", "40 %"],
-          ["Complaint", "other processes take 40% of its CPU time"],
-        ],
+        lines: [["Busy share", "40 %"]],
       },
     ]);
   });

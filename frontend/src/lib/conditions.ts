@@ -8,15 +8,18 @@ export interface Section {
   lines: Lines;
 }
 
+/** What `noiseComplaint` gives stands above all the others. */
+const SAID_ALREADY = new Set(["complaint"]);
+
 /** The facts at the top under a title of their own, then a section for each mapping. */
 export function conditionSections(environment: Result["environment"]): Section[] {
   const nested = Object.entries(environment).filter(([, value]) => isMapping(value));
   const top = linesOf(environment, new Set(nested.map(([key]) => key)));
   return [
-    { title: "Measured on", lines: top },
+    { title: "Conditions", lines: top },
     ...nested.map(([key, value]) => ({
       title: factLabel(key),
-      lines: isMapping(value) ? linesOf(value) : [],
+      lines: isMapping(value) ? linesOf(value, SAID_ALREADY) : [],
     })),
   ].filter(({ lines }) => lines.length > 0);
 }

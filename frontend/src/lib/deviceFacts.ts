@@ -64,7 +64,7 @@ export function gpuSummary(gpu: FreeJson): GpuSummary {
     capability: Array.isArray(capability) ? capability.join(".") : "",
     sms: number("sm_count", (value) => factText("", value)),
     clock: number("clock_mhz", (value) => factText("clock_mhz", value)),
-    fp32: number("fp32_tflops", (value) => `${factText("", value)} TFLOPS`),
+    fp32: number("fp32_tflops", (value) => `${value.toFixed(1)} TFLOPS`),
     bandwidth: number("bandwidth_gb_s", (value) => `${factText("", value)} GB/s`),
     l2: number("l2_bytes", bytes),
   };

@@ -7,7 +7,9 @@ describe("factLabel", () => {
     expect(factLabel("load_per_core")).toBe("Load per core");
     expect(factLabel("memory_bytes")).toBe("Memory");
     expect(factLabel("gpu_clock_mhz")).toBe("GPU clock");
-    expect(factLabel("busy_share")).toBe("Busy");
+    expect(factLabel("busy_share")).toBe("Busy share");
+    expect(factLabel("taken_at")).toBe("Taken");
+    expect(factLabel("mhz")).toBe("MHz");
     expect(factLabel("torch")).toBe("Torch");
     expect(factLabel("s")).toBe("S");
   });
@@ -19,6 +21,11 @@ describe("factText", () => {
     expect(factText("busy_share", 0.125)).toBe("13 %");
     expect(factText("gpu_clock_mhz", 1530)).toBe("1,530 MHz");
     expect(factText("load_per_core", 1.234567)).toBe("1.235");
+  });
+  it("writes times as the reader's clock has them, and leaves what is none", () => {
+    expect(factText("taken_at", "2026-11-21T12:00:00+00:00")).toContain("2026");
+    expect(factText("taken_at", "2026-11-21T12:00:00+00:00")).not.toContain("T");
+    expect(factText("taken_at", "some day")).toBe("some day");
   });
   it("puts lists and mappings in one line", () => {
     expect(factText("others", [{ pid: 7, name: "make", cores: 0.5 }])).toBe(

@@ -1,5 +1,5 @@
 /** Free JSON of facts as names and texts: what this page has never heard of is shown too. */
-import { bytes, count, percent } from "./format";
+import { bytes, count, dateTime, percent } from "./format";
 
 export type Lines = readonly (readonly [string, string])[];
 export type FreeJson = Readonly<Record<string, unknown>>;
@@ -16,6 +16,9 @@ const UNITS: Record<string, (value: number) => string> = {
   w: (value) => `${plain(value)} W`,
 };
 
+/** Endings that the value shows by itself; a share needs its name. */
+const SILENT = new Set([...Object.keys(UNITS), "at"].filter((unit) => unit !== "share"));
+
 /** Words that are not written as `words` are. */
 const SPELLED: Record<string, string> = {
   cpu: "CPU",
@@ -24,6 +27,7 @@ const SPELLED: Record<string, string> = {
   gpu: "GPU",
   id: "ID",
   l2: "L2",
+  mhz: "MHz",
   mkl: "MKL",
   onednn: "oneDNN",
   os: "OS",
@@ -35,7 +39,7 @@ const SPELLED: Record<string, string> = {
 /** `load_per_core` is "Load per core"; the unit of `memory_bytes` goes to its value. */
 export function factLabel(key: string): string {
   const words = key.split("_");
-  if (words.length > 1 && (words.at(-1) ?? "") in UNITS) words.pop();
+  if (words.length > 1 && SILENT.has(words.at(-1) ?? "")) words.pop();
   const [first = "", ...rest] = words.map((word) => SPELLED[word] ?? word);
   return [first.charAt(0).toUpperCase() + first.slice(1), ...rest].join(" ");
 }
@@ -51,7 +55,9 @@ export function factText(key: string, value: unknown): string {
       .map(([name, entry]) => `${name} ${factText(name, entry)}`)
       .join(", ");
   }
-  if (typeof value === "string") return value;
+  if (typeof value === "string") {
+    return unitOf(key) === "at" && !Number.isNaN(Date.parse(value)) ? dateTime(value) : value;
+  }
   return JSON.stringify(value);
 }
 

@@ -45,7 +45,8 @@ export function SimulatedPanel({ devices }: { devices: readonly Device[] }) {
 }
 
 function DeviceRow({ device }: { device: Device }) {
-  const gpu = gpuSummary(gpuOf(device.facts) ?? {});
+  const facts = gpuOf(device.facts) ?? {};
+  const gpu = gpuSummary(facts);
   const memory = device.facts["memory_bytes"];
   return (
     <Table.Tr data-testid="simulated-device">
@@ -54,7 +55,7 @@ function DeviceRow({ device }: { device: Device }) {
           {device.name}
         </Text>
         <Text size="xs" c="dimmed">
-          {device.description}
+          {typeof facts["name"] === "string" ? facts["name"] : device.description}
         </Text>
       </Table.Td>
       <Table.Td ta="right">{gpu.sms}</Table.Td>

@@ -3,6 +3,7 @@ import { Paper, Progress } from "@mantine/core";
 import type { Job, JobSpec, JobState } from "@/api/types";
 import { duration } from "@/lib/format";
 import { stepFraction } from "@/lib/jobFacts";
+import { isSimulatedName } from "@/lib/deviceFacts";
 import { isFinished } from "@/lib/jobStates";
 
 import classes from "./ProgressPanel.module.css";
@@ -12,11 +13,11 @@ const STAGES: Record<JobSpec["purpose"], readonly string[]> = {
   inspect: ["queued", "importing"],
 };
 
-const ENDINGS: Partial<Record<JobState, string>> = {
-  succeeded: "Every schedule shown was measured, and verified against the original model.",
-  failed: "The job has stopped. What it measured is kept, so a retry does not measure it again.",
-  cancelled: "The job was cancelled. What it measured is kept, so a retry does not measure it again.",
-};
+const endings = (measured: "measured" | "simulated"): Partial<Record<JobState, string>> => ({
+  succeeded: `Every schedule shown was ${measured}, and verified against the original model.`,
+  failed: `The job has stopped. What it ${measured} is kept, so a retry need not do it again.`,
+  cancelled: `The job was cancelled. What it ${measured} is kept, so a retry need not do it again.`,
+});
 
 /** Which stage and step the job is at, and how long this step should still take. */
 export function ProgressPanel({ job }: { job: Job }) {
@@ -56,7 +57,9 @@ export function ProgressPanel({ job }: { job: Job }) {
 }
 
 function endingWords(job: Job): string | undefined {
-  if (job.spec.purpose === "tune" || !isFinished(job.state)) return ENDINGS[job.state];
+  if (job.spec.purpose === "tune" || !isFinished(job.state)) {
+    return endings(isSimulatedName(job.spec.device) ? "simulated" : "measured")[job.state];
+  }
   return job.state === "succeeded" ? "The model's page shows its graph." : "Nothing was stored.";
 }
 

@@ -28,7 +28,7 @@ export function ResultRow({ row: { result, ratio }, jobId, onDetails }: ResultRo
       data-batch={result.batch_size}
     >
       <Table.Td>
-        <Group gap={6} wrap="nowrap">
+        <Group gap={6} wrap="nowrap" w="max-content">
           <Text size="sm" fw={weight}>
             {schedulerName(result.scheduler)}
           </Text>
@@ -51,10 +51,7 @@ export function ResultRow({ row: { result, ratio }, jobId, onDetails }: ResultRo
       </Table.Td>
       <Table.Td ta="right">{ratio === null ? "" : times(ratio)}</Table.Td>
       <Table.Td>
-        <Verified verified={result.verified} />
-      </Table.Td>
-      <Table.Td ta="right" c="dimmed">
-        {absoluteError(result.max_abs_error)}
+        <Verified result={result} />
       </Table.Td>
       <Table.Td ta="right" c="dimmed">
         <Search search={result.search} />
@@ -76,7 +73,7 @@ export function PendingRow({ scheduler }: { scheduler: string }) {
     <Table.Tr className={classes.row} c="dimmed" data-testid="result-pending">
       <Table.Td>{schedulerName(scheduler)}</Table.Td>
       <Table.Td ta="right">to come</Table.Td>
-      <Table.Td colSpan={7} />
+      <Table.Td colSpan={6} />
     </Table.Tr>
   );
 }
@@ -93,16 +90,18 @@ function NoiseBadge({ complaint }: { complaint: string | null }) {
   );
 }
 
-function Verified({ verified }: { verified: boolean }) {
+function Verified({ result: { verified, max_abs_error } }: { result: Result }) {
   const Icon = verified ? IconCircleCheck : IconCircleX;
   const colour = verified ? "green" : "red";
   return (
-    <Group gap={4} wrap="nowrap">
-      <Icon size={16} color={`var(--mantine-color-${colour}-text)`} aria-hidden />
-      <Text size="sm" c={verified ? "dimmed" : "red"}>
-        {verified ? "yes" : "no"}
-      </Text>
-    </Group>
+    <Tooltip label="The largest difference from what the original model gives">
+      <Group gap={4} wrap="nowrap" w="max-content">
+        <Icon size={16} color={`var(--mantine-color-${colour}-text)`} aria-hidden />
+        <Text size="sm" c={verified ? "dimmed" : "red"}>
+          {verified ? "yes" : "no"}, {absoluteError(max_abs_error)}
+        </Text>
+      </Group>
+    </Tooltip>
   );
 }
 

@@ -16,7 +16,7 @@ import { ResultDetails } from "./ResultDetails";
 import { PendingRow, ResultRow } from "./ResultRow";
 import classes from "./ResultsPanel.module.css";
 
-const COLUMNS = 9;
+const COLUMNS = 8;
 
 export function ResultsPanel({ job }: { job: Job }) {
   const query = useQuery(resultsQuery(job.id));
@@ -63,15 +63,19 @@ function ResultsTable({ batches, jobId, showPending }: ResultsTableProps) {
   const [chosen, setChosen] = useState<Result | null>(null);
   return (
     <Table.ScrollContainer minWidth={840} type="native">
-      <Table data-testid="results-table" highlightOnHover className={classes.table}>
+      <Table
+        data-testid="results-table"
+        highlightOnHover
+        horizontalSpacing="sm"
+        className={classes.table}
+      >
         <Table.Thead>
           <Table.Tr>
             <Table.Th miw={190}>Scheduler</Table.Th>
             <Table.Th ta="right">Latency</Table.Th>
             <Table.Th ta="right">95 % interval</Table.Th>
             <Table.Th ta="right">To baseline</Table.Th>
-            <Table.Th>Verified</Table.Th>
-            <Table.Th ta="right">Max. abs. error</Table.Th>
+            <Table.Th>Verified, max. error</Table.Th>
             <Table.Th ta="right">Search</Table.Th>
             <Table.Th>Kernels</Table.Th>
             <Table.Th aria-label="Schedule and details" />

@@ -38,7 +38,7 @@ export function DeviceField({ form, devices }: FormProps & { devices: readonly D
 
 function Option({ label, description }: { label: string; description: string }) {
   return (
-    <Group gap={0} maw="min(420px, calc(100vw - 64px))">
+    <Group gap={0} maw="min(480px, calc(100vw - 64px))">
       <div>
         <Text size="sm">{label}</Text>
         <Text size="xs" c="dimmed">
