@@ -95,7 +95,16 @@ def test_each_measurement_is_handed_over_before_the_next_candidate_is_touched() 
 def test_warming_up_ends_when_the_latency_no_longer_falls() -> None:
     falling = ScriptedExecutable(lambda run: max(10.0 - run, 4.0))
     assert warm_up(falling, {}, limit_ms=1000) == 4.0
-    assert falling.runs == 10
+    assert falling.runs == 11  # 5, 4, 4 and then 4, 4, 4
+
+
+@pytest.mark.parametrize("odd", [0.1, 5.0])
+def test_one_odd_run_does_not_end_the_warming_up_nor_prolong_it(odd: float) -> None:
+    still_falling = ScriptedExecutable(lambda run: odd if run == 4 else max(20.0 - run, 10.0))
+    assert warm_up(still_falling, {}, limit_ms=1000) == 10.0
+    steady = ScriptedExecutable(lambda run: odd if run == 4 else 1.0)
+    assert warm_up(steady, {}, limit_ms=1000) == 1.0
+    assert steady.runs == 6
 
 
 def test_warming_up_is_bounded() -> None:

@@ -15,6 +15,7 @@ from workers.devices.base import Device, DeviceError, Executable
 from workers.graph.graph import Graph
 from workers.graph.random_inputs import random_inputs
 from workers.measure.measurement import Failure, Measurement, Round
+from workers.measure.statistics import median
 from workers.schedules.plan import Plan
 
 
@@ -135,15 +136,15 @@ class SerialMeasurer:
 
 
 def warm_up(executable: Executable, inputs: Mapping[str, Tensor], limit_ms: float) -> float:
-    """Run until the latency no longer falls: three runs in a row that are not 3 % faster than the
-    fastest before, or ``limit_ms`` in all. Returns the fastest latency in ms."""
-    fastest, stale, spent = math.inf, 0, 0.0
-    while stale < 3 and spent < limit_ms:
-        (latency,) = executable.time(inputs, 1)
-        spent += latency
-        stale = 0 if latency < 0.97 * fastest else stale + 1
-        fastest = min(fastest, latency)
-    return fastest
+    """Run until the latency no longer falls: the median of the last three runs is not 3 % below
+    that of the three before them, so that one quick or slow run decides nothing. Ends in any case
+    when the runs took ``limit_ms`` together. Returns the median of the last three in ms."""
+    latencies: list[float] = []
+    while math.fsum(latencies) < limit_ms:
+        latencies += executable.time(inputs, 1)
+        if len(latencies) >= 6 and median(latencies[-3:]) >= 0.97 * median(latencies[-6:-3]):
+            break
+    return median(latencies[-3:])
 
 
 def _kind(error: DeviceError) -> Failure:
