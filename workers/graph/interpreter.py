@@ -78,7 +78,8 @@ class _Compiler:
         lines = [f"def unit({', '.join(parameters)}):", *body, f"    return ({results})"]
         namespace: dict[str, Any] = dict(self._bound)
         exec("\n".join(lines), namespace)  # noqa: S102  # the text is made here, of numbered names
-        return CompiledUnit(unit.name, unit.inputs, unit.outputs, namespace["unit"])
+        # Not left among its own globals, or the weights would outlive it until a collection.
+        return CompiledUnit(unit.name, unit.inputs, unit.outputs, namespace.pop("unit"))
 
     def _statement(self, operator: Operator) -> str:
         arguments = [self._expression(argument) for argument in operator.arguments]
