@@ -16,6 +16,7 @@ _INK = {Theme.LIGHT: "#1F2328", Theme.DARK: "#E6EDF3"}
 _GRID = {Theme.LIGHT: "rgba(31,35,40,0.12)", Theme.DARK: "rgba(230,237,243,0.16)"}
 _PANEL = {Theme.LIGHT: "#FFFFFF", Theme.DARK: "#25262B"}
 _AREA = {Theme.LIGHT: "rgba(31,35,40,0.22)", Theme.DARK: "rgba(230,237,243,0.26)"}
+_FONT = "system-ui, sans-serif"
 _CLEAR = "rgba(0,0,0,0)"
 _PATTERNS = ("", "/", "x", ".")
 
@@ -85,11 +86,14 @@ def _template(theme: Theme) -> dict[str, Any]:
     }
     return {
         "layout": {
-            "font": {"family": "system-ui, sans-serif", "size": 13, "color": _INK[theme]},
+            "font": {"family": _FONT, "size": 13, "color": _INK[theme]},
             "paper_bgcolor": _CLEAR,
             "plot_bgcolor": _CLEAR,
             "colorway": list(palette(theme)),
-            "hoverlabel": {"bgcolor": _PANEL[theme], "font": {"color": _INK[theme]}},
+            "hoverlabel": {
+                "bgcolor": _PANEL[theme],
+                "font": {"color": _INK[theme], "family": _FONT, "size": 12},
+            },
             "xaxis": axis,
             "yaxis": axis,
         }

@@ -24,9 +24,10 @@ _TOP_PX, _BOTTOM_PX = 40, 70
 """Heights of a row, of all rows, of the warps and what is above, between and below, in pixels."""
 
 _HOVER = (
-    "<b>%{customdata[0]}</b><br>%{base:.4~f} to %{customdata[1]:.4~f} ms (%{x:.4~f} ms)"
-    "%{customdata[2]}<extra>%{fullData.name}</extra>"
+    "<b>%{customdata[0]}</b><br>%{base:.4~f} to %{customdata[1]:.4~f} ms (%{customdata[2]:.4~f} ms)"
+    "%{customdata[3]}<extra>%{fullData.name}</extra>"
 )
+"""``%{x}`` would be where the bar ends, not how long it is."""
 
 
 class Wait(BaseModel):
@@ -135,13 +136,17 @@ def _above_warps(axes: dict[str, Any], rows_px: int, words: str) -> dict[str, An
 
 
 def _bars(kind: str, style: dict[str, Any], spans: Sequence[UnitSpan]) -> Bar:
+    lengths = [round(span.end_ms - span.start_ms, 4) for span in spans]
     return Bar(
         name=kind,
         orientation="h",
         y=[_row(span.stream) for span in spans],
         base=[round(span.start_ms, 4) for span in spans],
-        x=[round(span.end_ms - span.start_ms, 4) for span in spans],
-        customdata=[[span.unit, round(span.end_ms, 4), _wait_words(span.waited)] for span in spans],
+        x=lengths,
+        customdata=[
+            [span.unit, round(span.end_ms, 4), length, _wait_words(span.waited)]
+            for span, length in zip(spans, lengths, strict=True)
+        ],
         hovertemplate=_HOVER,
         marker={"line": {"width": 0}, **style},
     )

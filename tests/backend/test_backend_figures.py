@@ -287,7 +287,7 @@ def test_the_timeline_has_one_trace_per_kind_and_one_row_per_stream() -> None:
     assert traces["conv"]["y"] == ["stream 0", "stream 1"]
     assert traces["conv"]["base"] == [0.0, 0.2]
     assert traces["conv"]["x"] == [1.0, 0.7]
-    assert [entry[0] for entry in traces["conv"]["customdata"]] == ["conv1", "conv2"]
+    assert traces["conv"]["customdata"] == [["conv1", 1.0, 1.0, ""], ["conv2", 0.9, 0.7, ""]]
     assert traces["conv"]["orientation"] == "h"
     assert made["layout"]["yaxis"]["categoryarray"] == ["stream 0", "stream 1"]
     assert made["layout"]["xaxis"]["title"]["text"].endswith("ios, batch 1")
@@ -304,13 +304,13 @@ def test_the_hover_tells_what_a_unit_waited_for_the_longest_first() -> None:
     waits = tuple(Wait(reason=f"event of unit 'u{i}'", ms=0.01 * i) for i in range(1, 6))
     spans = [*SPANS, span("sum", "elementwise", 1, 1.5, 1.75).model_copy(update={"waited": waits})]
     made = plain(timeline(spans, "ios", False, Theme.LIGHT))
-    words = {entry[0]: entry[2] for trace in made["data"] for entry in trace["customdata"]}
+    words = {entry[0]: entry[3] for trace in made["data"] for entry in trace["customdata"]}
     assert words["sum"] == (
         "<br>waited 0.05 ms for event of unit 'u5'<br>waited 0.04 ms for event of unit 'u4'"
         "<br>waited 0.03 ms for event of unit 'u3'<br>and 0.03 ms for 2 more"
     )
     assert words["conv1"] == ""
-    assert all("%{customdata[2]}" in trace["hovertemplate"] for trace in made["data"])
+    assert all("%{customdata[3]}" in trace["hovertemplate"] for trace in made["data"])
 
 
 def test_forty_streams_each_have_a_row_with_a_label() -> None:
@@ -488,6 +488,29 @@ async def test_the_timeline_is_the_winners_unless_another_is_named(
     other = await get(client, job, "timeline?batch_size=4&scheduler=greedy")
     assert other["layout"]["xaxis"]["title"]["text"].endswith("greedy, batch 4, on cpu")
     assert len(other["data"]) == 2
+
+
+async def test_the_timeline_of_a_gpu_shows_its_warps_of_all_that_it_can_hold(
+    client: httpx.AsyncClient, sessions: sessionmaker[Session]
+) -> None:
+    gpu = {"sm_count": 80, "threads_per_sm": 2048, "warp_size": 32}
+    made = rows.job(device="sim:v100")
+    row = result("opara", 1.25, winner=True, simulated=True)
+    spans = [
+        {**entry.model_dump(), "waited": [{"reason": "threads", "ms": 0.1}]} for entry in SPANS
+    ]
+    with sessions(expire_on_commit=False) as session, session.begin():
+        session.add_all([made, rows.device("sim:v100", facts={"gpu": gpu})])
+        session.flush()
+        session.add(JobResult(job_id=made.id, schedule={}, **row.model_dump()))
+        session.flush()
+        steps = [[0.0, 2560.0], [0.625, 0.0]]
+        session.add(Timeline(result_id=row.id, spans=spans, resident_warps=steps))
+    figure = await get(client, made.id, "timeline")
+    words = figure["layout"]["annotations"][0]["text"]
+    assert words == "simulated resident warps: mean 1,280 of 5,120 (25%)"
+    assert figure["layout"]["xaxis"]["title"]["text"].endswith("opara, batch 1, on sim:v100")
+    assert figure["data"][0]["customdata"][0][3] == "<br>waited 0.1 ms for threads"
 
 
 @pytest.mark.parametrize("kind", FigureKind)

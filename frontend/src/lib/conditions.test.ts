@@ -12,7 +12,7 @@ const ENVIRONMENT = {
 
 describe("conditionSections", () => {
   it("has a section for each mapping that says something", () => {
-    expect(conditionSections(ENVIRONMENT)).toEqual([
+    expect(conditionSections({ environment: ENVIRONMENT, simulated: false })).toEqual([
       {
         title: "Conditions",
         lines: [
@@ -34,8 +34,13 @@ describe("conditionSections", () => {
     ]);
   });
 
+  it("does not speak of noise where nothing can disturb", () => {
+    const titles = conditionSections({ environment: ENVIRONMENT, simulated: true });
+    expect(titles.map(({ title }) => title)).toEqual(["Conditions", "Versions"]);
+  });
+
   it("has none for a result of before conditions were kept", () => {
-    expect(conditionSections({})).toEqual([]);
+    expect(conditionSections({ environment: {}, simulated: false })).toEqual([]);
   });
 });
 

@@ -3,6 +3,8 @@ import type { Result } from "@/api/types";
 
 import { factLabel, isMapping, type Lines, linesOf } from "./facts";
 
+type Conditions = Pick<Result, "environment" | "simulated">;
+
 export interface Section {
   title: string;
   lines: Lines;
@@ -12,9 +14,11 @@ export interface Section {
 const SAID_ALREADY = new Set(["complaint"]);
 
 /** The facts at the top under a title of their own, then a section for each mapping. */
-export function conditionSections(environment: Result["environment"]): Section[] {
-  const nested = Object.entries(environment).filter(([, value]) => isMapping(value));
-  const top = linesOf(environment, new Set(nested.map(([key]) => key)));
+export function conditionSections({ environment, simulated }: Conditions): Section[] {
+  const mappings = Object.entries(environment).filter(([, value]) => isMapping(value));
+  const top = linesOf(environment, new Set(mappings.map(([key]) => key)));
+  // Nothing disturbs a simulation, so its noise of 0 says nothing.
+  const nested = mappings.filter(([key]) => !(simulated && key === "noise"));
   return [
     { title: "Conditions", lines: top },
     ...nested.map(([key, value]) => ({

@@ -79,7 +79,7 @@ function Details({ jobId, result }: { jobId: string; result: Result }) {
           ))}
         </Section>
       )}
-      {conditionSections(result.environment).map(({ title, lines }) => (
+      {conditionSections(result).map(({ title, lines }) => (
         <Section key={title} title={title}>
           <Facts facts={lines} />
         </Section>
