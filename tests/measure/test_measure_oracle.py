@@ -11,7 +11,7 @@ from support.graphs import DIAMOND, SIDE, Dag, graph_of, wide
 
 from workers.devices import open_device
 from workers.devices.base import DeviceError
-from workers.graph.graph import Graph
+from workers.graph.graph import Graph, Operator, TensorSpec, Unit, ValueRef
 from workers.graph.interpreter import run_graph
 from workers.graph.random_inputs import random_inputs
 from workers.measure.measurement import Failure, Measurement, Round
@@ -183,3 +183,65 @@ def test_a_subgraph_returns_what_is_read_elsewhere_too() -> None:
     graph = graph_of(((), (0,), (0,), (1, 2)))
     assert subgraph(graph, ("u0", "u1")).outputs == ("u0", "u1")
     assert subgraph(graph, ("u3",)).inputs == ("u1", "u2")
+
+
+def two_layers() -> Graph:
+    """Two convolutions of one image, 1×1 and 3×3, and one of something else."""
+    image, out = TensorSpec((1, 4, 8, 8), "float32"), TensorSpec((1, 6, 8, 8), "float32")
+    values = {"x": image, "a": TensorSpec((6, 4, 1, 1), "float32")}
+    values |= {"b": TensorSpec((6, 4, 3, 3), "float32"), "c": TensorSpec((6, 6, 3, 3), "float32")}
+    units = []
+    for name, read, weight, padding in (
+        ("one", "x", "a", (0, 0)), ("three", "x", "b", (1, 1)), ("next", "one", "c", (1, 1)),
+    ):  # fmt: skip
+        arguments = (ValueRef(read), ValueRef(weight), None, (1, 1), padding, (1, 1), 1)
+        operator = Operator(name, "aten.conv2d.default", arguments, (), (name,))
+        units.append(Unit(name, "conv", (operator,), (read,), (weight,), (name,), 1, 1))
+        values[name] = out
+    return Graph("layers", ("x",), ("three", "next"), ("a", "b", "c"), values, tuple(units))
+
+
+def test_a_merged_stage_is_measured_merged() -> None:
+    graph, index = two_layers(), RecordingIndex()
+    generator = torch.Generator().manual_seed(1)
+    weights = {
+        name: torch.randn(graph.values[name].shape, generator=generator) for name in graph.weights
+    }
+    prepared: list[tuple[Graph, Plan]] = []
+    cpu = open_device("cpu")
+
+    class Watched(ScriptedDevice):
+        def prepare(self, graph, weights, plan, provider="aten"):  # type: ignore[no-untyped-def]
+            with cpu.prepare(graph, weights, plan, provider) as real:
+                outputs = real.run(random_inputs(graph, 1))
+            expected = run_graph(two_layers(), every, random_inputs(two_layers(), 1))["three"]
+            torch.testing.assert_close(outputs["three"], expected)
+            prepared.append((graph, plan))
+            return super().prepare(graph, weights, plan, provider)
+
+    every = dict(weights)
+    oracle = MeasuringOracle(graph, weights, Watched(launches), index)
+    groups = (("one",), ("three",))
+    stages = [Stage(groups, "merge"), Stage(groups), Stage(groups, "merge")]
+    try:
+        answers = oracle.stage_latencies(stages)
+    finally:
+        cpu.close()
+    assert [answer.latency_ms for answer in answers] == [1.0, 2.0, 1.0]
+    assert [len(part.units) for part, _ in prepared] == [1, 2]
+    assert [key.context for key in index.keys] == ["merge threads=2", "concurrent threads=1+1"]
+    assert len({key.signature for key in index.keys}) == 1
+    assert (oracle.measured, oracle.looked_up) == (2, 1)
+
+
+def test_a_stage_that_cannot_be_merged_is_infinite_and_says_why() -> None:
+    graph, index = two_layers(), MemoryIndex()
+    oracle = MeasuringOracle(graph, {}, ScriptedDevice(launches), index)
+    apart, alone = oracle.stage_latencies(
+        [Stage((("three",), ("next",)), "merge"), Stage((("three",),), "merge")]
+    )
+    assert apart.latency_ms == alone.latency_ms == math.inf
+    assert apart.reason
+    assert alone.reason == "there is nothing to merge one unit with"
+    assert list(index.entries()) == []
+    assert (oracle.measured, oracle.looked_up) == (0, 0)

@@ -15,7 +15,6 @@ from workers.devices import open_device
 from workers.devices.base import Device
 from workers.graph.interpreter import run_graph
 from workers.graph.random_inputs import random_inputs
-from workers.measure.environment import environment
 from workers.measure.verify import Case, compare_outputs, verify
 from workers.schedules.lower import lower
 
@@ -106,10 +105,3 @@ def test_nothing_is_verified_by_nothing(device: Device) -> None:
     two = Case(random_inputs(graph, 0), (torch.ones(1), torch.ones(1)))
     with pytest.raises(ValueError, match="case 0 expects 2 outputs; graph 'dag' has 1"):
         verify(device, graph, weights, plan, [two])
-
-
-def test_the_environment_stamp_is_complete(device: Device) -> None:
-    stamp = environment(device.facts).to_json()
-    assert stamp["fingerprint"] == device.facts.fingerprint
-    assert stamp["versions"]["torch"] == torch.__version__
-    assert stamp["load_per_core"] >= 0

@@ -17,8 +17,8 @@ from workers.measure.serial import Candidate, Measurer, SerialMeasurer
 from workers.measure.subgraph import subgraph
 from workers.schedulers.base import StageLatency
 from workers.schedules.lower import lower
-from workers.schedules.plan import Plan
-from workers.schedules.schedule import Stage, StageSchedule
+from workers.schedules.merge import merge_stages, mergeable
+from workers.schedules.schedule import Schedule, Stage, StageSchedule
 
 
 def ignore_round(record: Round) -> None:
@@ -29,7 +29,8 @@ class MeasuringOracle:
     """Answers with measurements on ``device``, each taken at most once ever.
 
     A stage is measured as a graph of its own, from its fork to its join, on random inputs. Its key
-    in ``index`` is structural: equal stages of different blocks, models and jobs are one entry.
+    in ``index`` is structural: equal stages of different blocks, models and jobs are one entry. A
+    stage of strategy ``merge`` is measured merged; one that cannot be is infinite with the reason.
     After ``deadline`` (of ``time.monotonic``) only the index answers; the rest is infinite with
     the reason ``budget``. That and other failures that may not repeat (``Failure.lasting``) are
     remembered by this oracle alone, and such failures from elsewhere are measured again.
@@ -63,18 +64,23 @@ class MeasuringOracle:
         return self._device.facts.parallelism
 
     def stage_latencies(self, stages: Sequence[Stage]) -> Sequence[StageLatency]:
-        plans = [self._plan(stage) for stage in stages]
-        keys = [self._key(stage, plan) for stage, plan in zip(stages, plans, strict=True)]
-        known = self._known(list(dict.fromkeys(keys)))
-        missing = {
-            key: Candidate(subgraph(self._graph, stage.units), self._weights, plan, self._provider)
-            for key, stage, plan in zip(keys, stages, plans, strict=True)
-            if key not in known
-        }
+        refused = [self._refusal(stage) for stage in stages]
+        keys = [
+            None if reason else self._key(stage)
+            for stage, reason in zip(stages, refused, strict=True)
+        ]
+        wanted = {key: stage for key, stage in zip(keys, stages, strict=True) if key is not None}
+        known = self._known(list(wanted))
+        missing = {key: self._candidate(stage) for key, stage in wanted.items() if key not in known}
         if missing:
             known |= self._measure(missing)
-        self.looked_up += len(stages) - len(missing)
-        return [StageLatency(known[key].latency_ms, known[key].reason) for key in keys]
+        self.looked_up += len(keys) - keys.count(None) - len(missing)
+        return [
+            StageLatency(math.inf, reason)
+            if key is None
+            else StageLatency(known[key].latency_ms, known[key].reason)
+            for key, reason in zip(keys, refused, strict=True)
+        ]
 
     def _known(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, Measurement]:
         found = self._index.lookup(keys)
@@ -97,17 +103,31 @@ class MeasuringOracle:
             self._on_round(batch.round)
         return dict(zip(keys, batch.measurements, strict=True))
 
-    def _plan(self, stage: Stage) -> Plan:
-        return lower(StageSchedule("stage", (stage,)), self._graph, self.parallelism)
+    def _refusal(self, stage: Stage) -> str | None:
+        """Why the stage cannot be run at all, if it cannot: nothing to measure or to remember."""
+        return mergeable(self._graph, stage.units) if stage.strategy == "merge" else None
 
-    def _key(self, stage: Stage, plan: Plan) -> ProfileKey:
-        """The structure of the Units, how they are grouped, and each group's threads."""
+    def _candidate(self, stage: Stage) -> Candidate:
+        """The stage as a graph of its own. One that is merged is rewritten first."""
+        schedule: Schedule = StageSchedule("stage", (stage,))
+        part = subgraph(self._graph, stage.units)
+        weights = {name: self._weights[name] for name in part.weights if name in self._weights}
+        if stage.strategy == "merge":
+            merged = merge_stages(schedule, part, weights)
+            schedule, part, weights = merged.schedule, merged.graph, dict(merged.weights)
+        return Candidate(part, weights, lower(schedule, part, self.parallelism), self._provider)
+
+    def _key(self, stage: Stage) -> ProfileKey:
+        """The structure of the Units, how they are grouped, and each group's threads. A merged
+        stage is one Unit on all threads, unless the stage gives that one's."""
         positions = [self._graph.index[name] for name in stage.units]
         groups = "|".join(str(len(group)) for group in stage.groups)
-        threads = "+".join(str(stream.threads) for stream in plan.streams)
+        count = 1 if stage.strategy == "merge" else len(stage.groups)
+        shared = (max(1, self.parallelism // count),) * count
+        threads = stage.threads if len(stage.threads) == count else shared
         return ProfileKey(
             device_fingerprint=self._device.facts.fingerprint,
             provider=self._provider,
-            context=f"{stage.strategy} threads={threads}",
+            context=f"{stage.strategy} threads={'+'.join(map(str, threads))}",
             signature=f"{signature(self._graph, positions)}:{groups}",
         )

@@ -123,7 +123,7 @@ def _order_interval(values: Vector) -> tuple[float, float]:
     """The narrowest pair of order statistics, symmetric in rank, that holds the median of the
     distribution with the confidence (the sign test's interval); the extremes if there is none."""
     ordered, count = np.sort(values), values.size
-    first = _samples_outside(count)
+    first = _samples_outside(len(ordered))
     return float(ordered[first]), float(ordered[count - 1 - first])
 
 
@@ -152,7 +152,7 @@ def _block_length(values: Vector) -> int:
     """The best length for a series in which each value is like the one before it with correlation
     r: (6 r² / (1 - r²)²)^(1/3) · n^(1/3) (Politis and White, 2004, corrected in 2009, put for a
     first-order autoregression). 1 where the correlation may be chance; n / 3 at most."""
-    count = values.size
+    count = len(values)
     if count < ENOUGH:
         return 1
     correlation = rank_correlation(values[1:].tolist(), values[:-1].tolist())
@@ -160,5 +160,5 @@ def _block_length(values: Vector) -> int:
     if correlation < _DOUBTFUL / math.sqrt(count):
         return 1
     square = min(correlation, 0.97) ** 2
-    best = (6 * square / (1 - square) ** 2 * count) ** (1 / 3)
+    best: float = (6 * square / (1 - square) ** 2 * count) ** (1 / 3)
     return max(1, min(math.ceil(best), count // 3))
