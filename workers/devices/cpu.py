@@ -10,6 +10,7 @@ from threading import Lock
 import torch
 from torch import Tensor
 
+from workers.devices import providers
 from workers.devices.allocator import keep_freed_memory
 from workers.devices.base import Device, DeviceError, DeviceFacts, Executable
 from workers.devices.cpu_executable import CpuExecutable
@@ -67,7 +68,16 @@ class CpuDevice(Device):
         with self._lock:
             workers = self._staff(arrangement.hosts)
         cores = tuple(self._cores)
-        return CpuExecutable(graph, weights, arrangement, workers, cores, self._lock)
+        missing = [name for name in graph.weights if name not in weights]
+        if missing:
+            raise DeviceError(f"graph {graph.name!r} needs weight {missing[0]!r}, which is missing")
+        kernels = providers.create(provider)
+        units = [
+            kernels.compile(graph, graph.unit(step.unit), weights, step.threads)
+            for host in arrangement.hosts
+            for step in host.steps
+        ]
+        return CpuExecutable(graph, units, weights, arrangement, workers, cores, self._lock)
 
     def close(self) -> None:
         with self._lock:

@@ -1,10 +1,10 @@
-"""A Plan made ready on the CPU: one list of actions for each host."""
+"""A Plan made ready on the CPU: one program for each host."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from threading import Lock
 from time import perf_counter_ns
 
@@ -20,30 +20,13 @@ from workers.devices.base import (
     Span,
     Timeline,
 )
+from workers.devices.cpu_memory import LiveStorages, Weights
+from workers.devices.cpu_program import Action, Program, free, launch, make_program, timed
 from workers.devices.cpu_workers import Worker
 from workers.devices.signals import BlockingSignal, Signal, SpinningSignal
 from workers.graph.graph import Graph
-from workers.graph.interpreter import CompiledUnit, compile_unit
-from workers.schedules.arrangement import Arrangement, Step
-
-Action = Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """What a host does in one run. ``names`` tells for which Unit each action is; ``signals`` are
-    the positions of those that must happen even if a Unit failed, or other hosts would wait for
-    ever."""
-
-    actions: tuple[Action, ...]
-    names: tuple[str, ...]
-    signals: tuple[int, ...]
-
-    def exchange_signals(self, start: int = 0) -> None:
-        """Only the signals, from action ``start`` on."""
-        for position in self.signals:
-            if position >= start:
-                self.actions[position]()
+from workers.graph.interpreter import CompiledUnit, observed
+from workers.schedules.arrangement import Arrangement
 
 
 class CpuExecutable(Executable):
@@ -54,23 +37,19 @@ class CpuExecutable(Executable):
     def __init__(
         self,
         graph: Graph,
+        units: Sequence[CompiledUnit],
         weights: Mapping[str, Tensor],
         arrangement: Arrangement,
         workers: Sequence[Worker],
         cores: tuple[int, ...],
         lock: Lock,
     ) -> None:
-        missing = [name for name in graph.weights if name not in weights]
-        if missing:
-            raise DeviceError(f"graph {graph.name!r} needs weight {missing[0]!r}, which is missing")
         self._graph, self._arrangement = graph, arrangement
         self._workers, self._cores, self._lock = tuple(workers), cores, lock
         self._values: dict[str, Tensor] = {}
         self._constants = {name: weights[name] for name in graph.outputs if name in graph.weights}
-        self._launches = {
-            unit.name: _launch(compile_unit(graph, unit, weights), self._values)
-            for unit in graph.units
-        }
+        self._weights = Weights(weights[name] for name in graph.weights)
+        self._units = {unit.name: unit for unit in units}
         self._signals = {
             wait.signal: _signal(wait.spin)
             for host in arrangement.hosts
@@ -79,14 +58,17 @@ class CpuExecutable(Executable):
         }
         self._starts: list[Signal] = [BlockingSignal() for _ in workers[1:]]
         self._ends = [_signal(arrangement.spin_at_end) for _ in workers[1:]]
-        self._programs = [
-            self._program(host.steps, worker)
-            for host, worker in zip(arrangement.hosts, workers, strict=True)
-        ]
+        self._programs = self._make_programs(
+            {name: launch(unit, self._values) for name, unit in self._units.items()},
+            partial(free, self._values),
+        )
         self._computed = tuple(name for name in graph.outputs if name in graph.producers)
-        self._failure: DeviceError | None = None
+        # Why the run in progress ends early, the first reason first. Its list is the one thing
+        # that a host looks at between two actions.
+        self._failures: list[DeviceError] = []
         self._over = False
         self._running = False
+        self._state = Lock()
         self._closed = False
 
     def run(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -97,101 +79,115 @@ class CpuExecutable(Executable):
 
     def values(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         self._refuse_if_closed()
-        kept = [
-            [replace(step, frees_before=(), frees_after=()) for step in host.steps]
-            for host in self._arrangement.hosts
-        ]
-        programs = [
-            self._program(steps, worker) for steps, worker in zip(kept, self._workers, strict=True)
-        ]
+        launches = {name: launch(unit, self._values) for name, unit in self._units.items()}
         names = [name for unit in self._graph.units for name in unit.outputs]
-        return self._execute(inputs, 1, programs, names)[0]
+        return self._execute(inputs, 1, self._make_programs(launches, _keep), names)[0]
 
     def timeline(self, inputs: Mapping[str, Tensor]) -> Timeline:
-        spans: list[tuple[str, int, int, int]] = []
         self._refuse_if_closed()
-        programs = [
-            self._program(host.steps, worker, spans)
-            for host, worker in zip(self._arrangement.hosts, self._workers, strict=True)
-        ]
-        self._execute(inputs, 1, programs)
-        origin = min((start for _, _, start, _ in spans), default=0)
+        spans: list[tuple[int, int, str]] = []
+
+        def end(unit: str, start: int, end: int) -> None:
+            spans.append((start, end, unit))
+
+        launches = {
+            name: timed(launch(unit, self._values), partial(end, name))
+            for name, unit in self._units.items()
+        }
+        self._execute(inputs, 1, self._make_programs(launches, partial(free, self._values)))
+        stream = {step.unit: step.stream for host in self._arrangement.hosts for step in host.steps}
+        origin = min((start for start, _, _ in spans), default=0)
         return Timeline(
             tuple(
                 Span(
                     unit=name,
                     kind=self._graph.unit(name).kind,
-                    stream=stream,
+                    stream=stream[name],
                     start_ms=(start - origin) / 1e6,
                     end_ms=(end - origin) / 1e6,
                 )
-                for name, stream, start, end in sorted(spans, key=lambda span: span[2])
+                for start, end, name in sorted(spans)
             )
         )
 
     def profile(self, inputs: Mapping[str, Tensor]) -> tuple[Kernel, ...]:
-        return tuple(
-            Kernel(span.unit, span.kind, span.end_ms - span.start_ms)
-            for span in self.timeline(inputs).spans
-        )
+        """One Kernel for each function that a Unit calls: an operator, those that are views too,
+        or what fuses several; all of a Unit for a provider that makes one function of it. The
+        duration is that of the call, with what it takes to make it."""
+        self._refuse_if_closed()
+        kernels: list[tuple[int, Kernel]] = []
+
+        def seen(unit: str, name: str, start: int, end: int, results: Sequence[Tensor]) -> None:
+            kernels.append((start, Kernel(unit, name, (end - start) / 1e6)))
+
+        launches = {
+            name: launch(observed(unit, partial(seen, name)), self._values)
+            for name, unit in self._units.items()
+        }
+        self._execute(inputs, 1, self._make_programs(launches, partial(free, self._values)))
+        return tuple(kernel for _, kernel in sorted(kernels, key=itemgetter(0)))
 
     def memory(self, inputs: Mapping[str, Tensor]) -> MemoryUse:
-        made = self.values(inputs)
+        """The peak counts inputs, values from their computation to where the Plan frees them, and
+        what the operators of a Unit hand to one another until it ends; not what an operator takes
+        and returns while it runs."""
+        self._refuse_if_closed()
+        live = LiveStorages(self._weights)
+
+        def seen(unit: str, name: str, start: int, end: int, results: Sequence[Tensor]) -> None:
+            live.hold(f"within {unit}", results)
+
+        def measured(unit: CompiledUnit) -> Action:
+            action = launch(observed(unit, partial(seen, unit.name)), self._values)
+
+            def run() -> None:
+                action()
+                for name in unit.outputs:
+                    live.hold(f"value {name}", [self._values[name]])
+                live.release(f"within {unit.name}")
+
+            return run
+
+        def forget(names: tuple[str, ...]) -> None:
+            free(self._values, names)
+            for name in names:
+                live.release(f"value {name}")
+
+        live.hold("inputs", [inputs[name] for name in self._graph.inputs if name in inputs])
+        launches = {name: measured(unit) for name, unit in self._units.items()}
+        self._execute(inputs, 1, self._make_programs(launches, forget))
         return MemoryUse(
-            weights_bytes=sum(self._graph.values[name].nbytes for name in self._graph.weights),
-            peak_bytes=sum(tensor.nbytes for tensor in (*inputs.values(), *made.values())),
+            weights_bytes=sum(spec.nbytes for spec in self._graph.specs(self._graph.weights)),
+            peak_bytes=live.peak_bytes,
         )
 
     def cancel(self) -> None:
-        if self._running:
-            self._failure = CancelledError(f"the run of graph {self._graph.name!r} was cancelled")
+        with self._state:
+            if self._running:
+                self._failures.append(
+                    CancelledError(f"the run of graph {self._graph.name!r} was cancelled")
+                )
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             self._constants.clear()
-            self._launches.clear()
+            self._units.clear()
             self._programs.clear()
 
-    def _program(
-        self,
-        steps: Sequence[Step],
-        worker: Worker,
-        spans: list[tuple[str, int, int, int]] | None = None,
-    ) -> _Program:
-        """The actions of a host; with ``spans``, each Unit's start and end are appended there."""
-        actions: list[tuple[Action, str]] = []
-        signals: list[int] = []
-        place: tuple[int, int] | None = None
-        for step in steps:
-            for wait in step.waits:
-                signals.append(len(actions))
-                actions.append((self._signals[wait.signal].wait, step.unit))
-            if (self._cores[step.core], step.threads) != place:
-                place = (self._cores[step.core], step.threads)
-                actions.append((partial(worker.take, *place), step.unit))
-            if step.frees_before:
-                actions.append((partial(_free, self._values, step.frees_before), step.unit))
-            launch = self._launches[step.unit]
-            if spans is not None:
-                launch = partial(_timed, launch, spans, step.unit, step.stream)
-            actions.append((launch, step.unit))
-            if step.frees_after:
-                actions.append((partial(_free, self._values, step.frees_after), step.unit))
-            for number in step.sends:
-                signals.append(len(actions))
-                actions.append((self._signals[number].send, step.unit))
-        return _Program(
-            tuple(action for action, _ in actions),
-            tuple(name for _, name in actions),
-            tuple(signals),
-        )
+    def _make_programs(
+        self, launches: Mapping[str, Action], free: Callable[[tuple[str, ...]], object]
+    ) -> list[Program]:
+        return [
+            make_program(host.steps, worker, self._cores, self._signals, launches, free)
+            for host, worker in zip(self._arrangement.hosts, self._workers, strict=True)
+        ]
 
     def _execute(
         self,
         inputs: Mapping[str, Tensor],
         repeats: int,
-        programs: Sequence[_Program],
+        programs: Sequence[Program],
         wanted: Sequence[str] | None = None,
     ) -> tuple[dict[str, Tensor], list[float]]:
         """Run ``repeats`` times; the last run's ``wanted`` values, which are the graph's outputs
@@ -204,8 +200,10 @@ class CpuExecutable(Executable):
             self._check(inputs)
             self._values.update(self._constants)
             self._values.update((name, inputs[name]) for name in self._graph.inputs)
-            self._failure, self._over = None, False
-            self._running = True
+            self._over = False
+            with self._state:
+                self._failures = []
+                self._running = True
             for number, worker in enumerate(self._workers[1:]):
                 worker.submit(partial(self._follow, programs[number + 1], number))
             self._workers[0].submit(partial(self._lead, programs[0], repeats, latencies, finished))
@@ -213,25 +211,27 @@ class CpuExecutable(Executable):
                 finished.wait()
             except BaseException:
                 # An interrupt: end the run early, but leave no thread in it.
-                self._failure = DeviceError("the run was interrupted")
+                self._failures.append(DeviceError("the run was interrupted"))
                 finished.wait()
                 raise
             finally:
-                self._running = False
-                if self._failure is None:
+                with self._state:
+                    self._running = False
+                    failures = self._failures
+                if not failures:
                     names = self._graph.outputs if wanted is None else wanted
                     outputs = {name: self._values[name] for name in names}
                 self._values.clear()
-        if self._failure is not None:
-            raise self._failure
+        if failures:
+            raise failures[0]
         return outputs, latencies
 
     def _lead(
-        self, program: _Program, repeats: int, latencies: list[float], finished: Signal
+        self, program: Program, repeats: int, latencies: list[float], finished: Signal
     ) -> None:
         """The first host's part: time each run, and let the followers go at the end."""
         for repeat in range(repeats):
-            if self._failure is not None:
+            if self._failures:
                 break
             if repeat:
                 for name in self._computed:
@@ -250,7 +250,7 @@ class CpuExecutable(Executable):
             follower.wait()
         finished.send()
 
-    def _follow(self, program: _Program, number: int) -> None:
+    def _follow(self, program: Program, number: int) -> None:
         while True:
             self._starts[number].wait()
             if self._over:
@@ -259,21 +259,22 @@ class CpuExecutable(Executable):
             self._ends[number].send()
         self._ends[number].send()
 
-    def _perform(self, program: _Program) -> None:
-        """One run of one host. After a failure only the signals are exchanged."""
-        if self._failure is not None:
-            program.exchange_signals()
-            return
-        done = -1
+    def _perform(self, program: Program) -> None:
+        """One run of one host. After a failure anywhere only the signals are exchanged."""
+        failures = self._failures
+        done = 0
         try:
             for done, action in enumerate(program.actions):  # noqa: B007  # read on failure
+                if failures:
+                    break
                 action()
+            else:
+                return
         except Exception as error:
-            if self._failure is None:
-                failure = DeviceError(f"unit {program.names[done]!r} failed: {error}")
-                failure.__cause__ = error
-                self._failure = failure
-            program.exchange_signals(start=done)
+            failure = DeviceError(f"unit {program.names[done]!r} failed: {error}")
+            failure.__cause__ = error
+            failures.append(failure)
+        program.exchange_signals(start=done)
 
     def _check(self, inputs: Mapping[str, Tensor]) -> None:
         for name in self._graph.inputs:
@@ -295,36 +296,5 @@ def _signal(spin: bool) -> Signal:
     return SpinningSignal() if spin else BlockingSignal()
 
 
-def _launch(unit: CompiledUnit, values: dict[str, Tensor]) -> Action:
-    """Calls the Unit on its inputs in ``values`` and puts its outputs there."""
-    function, inputs, outputs = unit.function, unit.inputs, unit.outputs
-    if len(outputs) != 1:
-
-        def launch() -> None:
-            values.update(zip(outputs, function(*[values[name] for name in inputs]), strict=True))
-
-        return launch
-    (output,) = outputs
-    if len(inputs) != 1:
-
-        def launch_one_output() -> None:
-            (values[output],) = function(*[values[name] for name in inputs])
-
-        return launch_one_output
-    (only,) = inputs
-
-    def launch_one_to_one() -> None:
-        (values[output],) = function(values[only])
-
-    return launch_one_to_one
-
-
-def _free(values: dict[str, Tensor], names: tuple[str, ...]) -> None:
-    for name in names:
-        del values[name]
-
-
-def _timed(launch: Action, spans: list[tuple[str, int, int, int]], name: str, stream: int) -> None:
-    start = perf_counter_ns()
-    launch()
-    spans.append((name, stream, start, perf_counter_ns()))
+def _keep(names: tuple[str, ...]) -> None:
+    """Free nothing."""

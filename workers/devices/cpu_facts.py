@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -51,7 +52,14 @@ def read_cpu() -> DeviceFacts:
         parallelism=cores,
         memory_bytes=memory,
         versions=versions,
+        providers=_providers(),
     )
+
+
+def _providers() -> tuple[str, ...]:
+    """TorchInductor compiles C++: it needs the compiler that it will look for."""
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    return ("aten", "inductor") if compiler else ("aten",)
 
 
 def _model_and_flags(cpuinfo: str) -> tuple[str, frozenset[str]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter_ns
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -28,16 +30,45 @@ _FRESH = {"conv", "linear", "matmul", "normalization"}
 
 @dataclass(frozen=True, slots=True)
 class CompiledUnit:
-    """``function`` takes the tensors named by ``inputs`` and returns those named by ``outputs``."""
+    """``function`` takes the tensors named by ``inputs`` and returns those named by ``outputs``.
+
+    ``calls`` says what the functions are that it calls, by their names among its globals; it is
+    empty if ``function`` is itself the one that computes the Unit, called ``kernel``.
+    """
 
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     function: Callable[..., tuple[Tensor, ...]]
+    calls: Mapping[str, str] = field(default_factory=dict)
+    kernel: str = ""
 
 
-def compile_unit(graph: Graph, unit: Unit, weights: Mapping[str, Tensor]) -> CompiledUnit:
-    """Compile a Unit, with its weights bound, for repeated calls.
+@dataclass(frozen=True, slots=True)
+class FusedCall:
+    """One call in place of ``operators``, of which only the last one's ``output`` is read by
+    others. It stands where the last one stood; of its ``arguments``, a ValueRef is a value that
+    the Unit computes or is given, and all else is passed as it is."""
+
+    name: str
+    operators: tuple[str, ...]
+    function: Callable[..., Tensor]
+    arguments: tuple[Any, ...]
+    output: str
+
+
+Seen = Callable[[str, int, int, Sequence[Tensor]], object]
+"""Told of a call: its name, when it began and ended in ns, and the tensors that it returned."""
+
+
+def compile_unit(
+    graph: Graph,
+    unit: Unit,
+    weights: Mapping[str, Tensor],
+    fused: Sequence[FusedCall] = (),
+) -> CompiledUnit:
+    """Compile a Unit, with its weights bound, for repeated calls. Operators that are in none of
+    the ``fused`` calls are called one by one.
 
     Before: ``conv2d(x, w, b) → c``, ``relu(c) → r``. After::
 
@@ -48,7 +79,33 @@ def compile_unit(graph: Graph, unit: Unit, weights: Mapping[str, Tensor]) -> Com
 
     The source holds no text of the graph, only numbered names; values are bound by position.
     """
-    return _Compiler(graph, unit, weights).compile()
+    return _Compiler(graph, unit, weights, fused).compile()
+
+
+def observed(unit: CompiledUnit, seen: Seen) -> CompiledUnit:
+    """The Unit with ``seen`` told of every call that it makes, in their order."""
+    if not unit.calls:
+        return replace(unit, function=_observed(unit.function, unit.kernel, seen))
+    function = unit.function
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"unit {unit.name!r} names what it calls but is no Python function")
+    watched = {
+        variable: _observed(function.__globals__[variable], name, seen)
+        for variable, name in unit.calls.items()
+    }
+    return replace(
+        unit, function=FunctionType(function.__code__, {**function.__globals__, **watched})
+    )
+
+
+def _observed(function: Callable[..., Any], name: str, seen: Seen) -> Callable[..., Any]:
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        start = perf_counter_ns()
+        result = function(*arguments, **keywords)
+        seen(name, start, perf_counter_ns(), [result] if isinstance(result, Tensor) else result)
+        return result
+
+    return call
 
 
 def run_graph(
@@ -65,15 +122,30 @@ def run_graph(
 
 
 class _Compiler:
-    def __init__(self, graph: Graph, unit: Unit, weights: Mapping[str, Tensor]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        unit: Unit,
+        weights: Mapping[str, Tensor],
+        fused: Sequence[FusedCall],
+    ) -> None:
         self._graph, self._unit, self._weights = graph, unit, weights
+        self._fused = {call.operators[-1]: call for call in fused}
+        self._skipped = {name for call in fused for name in call.operators[:-1]}
         self._bound: dict[str, Any] = {}
+        self._calls: dict[str, str] = {}
         self._variables: dict[str, str] = {}
 
     def compile(self) -> CompiledUnit:
         unit = self._unit
         parameters = [self._variable(name) for name in unit.inputs]
-        body = [self._statement(operator) for operator in unit.operators]
+        body = [
+            self._fused_statement(self._fused[operator.name])
+            if operator.name in self._fused
+            else self._statement(operator)
+            for operator in unit.operators
+            if operator.name not in self._skipped
+        ]
         results = "".join(f"{self._variable(name)}, " for name in unit.outputs)
         lines = [f"def unit({', '.join(parameters)}):", *body, f"    return ({results})"]
         namespace: dict[str, Any] = dict(self._bound)
@@ -87,12 +159,24 @@ class _Compiler:
             f"{_identifier(name)}={self._expression(value)}" for name, value in operator.keywords
         ]
         function = self._bind("f", self._function(operator))
+        self._calls[function] = operator.target
         call = f"{function}({', '.join(arguments)})"
         names = [self._variable(name) for name in operator.outputs]
         targets = names[0] if len(names) == 1 else ", ".join(names)
         if len(names) == 1 and returns_sequence(operator.target):
             targets += ","
         return f"    {targets} = {call}"
+
+    def _fused_statement(self, call: FusedCall) -> str:
+        function = self._bind("f", call.function)
+        self._calls[function] = call.name
+        arguments = [
+            self._expression(argument)
+            if isinstance(argument, ValueRef)
+            else self._bind("c", argument)
+            for argument in call.arguments
+        ]
+        return f"    {self._variable(call.output)} = {function}({', '.join(arguments)})"
 
     def _function(self, operator: Operator) -> Callable[..., Any]:
         in_place = in_place_binding(operator.target)

@@ -13,4 +13,8 @@ def create(name: str, device: str = "cpu") -> KernelProvider:
         from workers.devices.providers.aten import AtenProvider  # noqa: PLC0415  # torch when used
 
         return AtenProvider(device)
+    if name == "inductor":
+        from workers.devices.providers.inductor import InductorProvider  # noqa: PLC0415  # the same
+
+        return InductorProvider(device)
     raise DeviceError(f"no kernel provider {name!r}; known: {', '.join(PROVIDERS)}")
