@@ -32,6 +32,7 @@ from workers.devices.cuda.trace import (
     launched_inside,
     match_replay,
     read_trace,
+    unclaimed,
 )
 from workers.graph.graph import Graph
 from workers.graph.interpreter import CompiledUnit
@@ -145,8 +146,7 @@ class CudaExecutable(Executable):
                     source += f" and not of the CUDA Graph, because {matched}"
                 else:
                     recorded, source = matched, "of a replay of the CUDA Graph"
-            self._notes = [note for note in self._notes if not note.startswith("timeline ")]
-            self._notes.append(f"timeline {source}")
+            self._note("timeline ", source)
             return timeline(self._plan, self._graph, recorded, self._shared.gpu)
 
     def profile(self, inputs: Mapping[str, Tensor]) -> tuple[Kernel, ...]:
@@ -312,8 +312,17 @@ class CudaExecutable(Executable):
         def body() -> None:
             self._issue(mark=lambda number: self._driver.annotate(f"{_MARK}{number}"))
 
-        found = launched_inside(read_trace(self._driver.traced(body)), _MARK)
+        trace = read_trace(self._driver.traced(body))
+        lost = unclaimed(trace)
+        if lost:
+            self._note("profile ", f"lacks {len(lost)} kernels without a launch in the trace")
+        found = launched_inside(trace, _MARK)
         return tuple((units[int(number)], record) for number, record in found)
+
+    def _note(self, about: str, words: str) -> None:
+        """Note ``words`` in place of what was noted about the same before."""
+        self._notes = [note for note in self._notes if not note.startswith(about)]
+        self._notes.append(about + words)
 
     def _check(self) -> None:
         if self._cancelled:

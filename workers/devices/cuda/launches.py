@@ -53,7 +53,7 @@ def program(plan: Plan, graph: Graph) -> Program:
     """The Program of a valid Plan.
 
     A stream whose first launch waits for an event needs not wait for the start of the run, and one
-    whose last launch ``lead`` waited for anyway needs no joining.
+    whose last launch another stream's last one waited for needs no joining.
     """
     if not plan.launches:
         return Program(0, (), (), max(1, len(plan.streams)), 0)
@@ -66,8 +66,15 @@ def program(plan: Plan, graph: Graph) -> Program:
         issues.append(
             Issue(launch.unit, launch.stream, launch.waits, launch.records, tuple(frees), forks)
         )
+    happened = happened_before(plan)
     last = {launch.stream: number for number, launch in enumerate(plan.launches)}
-    known = happened_before(plan)[last[lead]] | 1 << last[lead]
-    joins = tuple(stream for stream, number in sorted(last.items()) if not known >> number & 1)
+    waited_for = 0
+    for number in last.values():
+        waited_for |= happened[number]
+    joins = tuple(
+        stream
+        for stream, number in sorted(last.items())
+        if stream != lead and not waited_for >> number & 1
+    )
     events = sum(launch.records is not None for launch in plan.launches)
     return Program(lead, tuple(issues), joins, len(plan.streams), events)

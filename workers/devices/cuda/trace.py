@@ -145,6 +145,11 @@ def launched_inside(trace: Trace, prefix: str) -> tuple[tuple[str, Record], ...]
     return tuple((name, record) for _, name, record in found)
 
 
+def unclaimed(trace: Trace) -> tuple[Record, ...]:
+    """What the GPU did without a call in the trace that launched it: nobody can tell for whom."""
+    return tuple(record for record in trace.records if record.correlation not in trace.calls)
+
+
 def graph_records(trace: Trace) -> tuple[Record, ...]:
     """What the launches of CUDA Graphs ran, by time."""
     return tuple(
