@@ -76,15 +76,19 @@ class Client:
 
     def upload(self, path: Path) -> Any:
         """Stream a model file to the service."""
-        with path.open("rb") as file:
+        return self.send_file("/uploads", path, filename=path.name)
+
+    def send_file(self, path: str, source: Path, **params: str) -> Any:
+        """Stream a file as the body of a POST."""
+        with source.open("rb") as file:
             return self._send(
                 "POST",
-                "/uploads",
-                params={"filename": path.name},
+                path,
+                params=params,
                 content=iter(lambda: file.read(1 << 20), b""),
                 headers={
                     "Content-Type": "application/octet-stream",
-                    "Content-Length": str(path.stat().st_size),
+                    "Content-Length": str(source.stat().st_size),
                 },
                 timeout=None,
             ).json()
@@ -93,18 +97,24 @@ class Client:
         """Stream a file of the service to ``target``; a broken download leaves nothing."""
         scratch = target.with_name(target.name + ".part")
         try:
-            with self._http.stream("GET", path) as response:
+            with scratch.open("wb") as file:
+                for chunk in self.stream(path):
+                    file.write(chunk)
+            scratch.replace(target)
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    def stream(self, path: str, **params: Any) -> Iterator[bytes]:
+        """What the service sends, as it comes."""
+        wanted = {name: value for name, value in params.items() if value is not None}
+        try:
+            with self._http.stream("GET", path, params=wanted) as response:
                 if response.is_error:
                     response.read()
                     raise RefusedError(response)
-                with scratch.open("wb") as file:
-                    for chunk in response.iter_bytes():
-                        file.write(chunk)
-            scratch.replace(target)
+                yield from response.iter_bytes()
         except httpx.TransportError as error:
             raise UnreachableError(f"the download from {self.url} broke off: {error}") from error
-        finally:
-            scratch.unlink(missing_ok=True)
 
     def events(self, job: str) -> Iterator[dict[str, Any]]:
         """The job's events from the first to the last; reconnects where it left off."""

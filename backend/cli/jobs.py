@@ -1,4 +1,4 @@
-"""``plait submit | watch | jobs | result | cancel | retry``: the REST API from a shell."""
+"""``plait submit | watch | jobs | result | trace | cancel | retry``: the REST API from a shell."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from rich.table import Table
 from backend.cli.client import Client
 from backend.cli.exits import ExitCode
 from backend.cli.output import Json, console, fail, handles_errors, print_json
-from backend.cli.watching import job_verdict, results_table, watch_job
-from backend.jobs.schemas import Granularity
+from backend.cli.watching import SIMULATED, job_verdict, results_table, watch_job
+from backend.jobs.schemas import Granularity, Provider
+from backend.results.filenames import result_filename
 from backend.settings import get_settings
 
 Model = Annotated[str, typer.Argument(help="A .onnx, .pt2 or TorchScript file, or zoo:NAME.")]
@@ -36,6 +37,13 @@ UnitGranularity = Annotated[
         "--granularity",
         help="What is one unit: every kernel, fused operators, or every run between branches.",
     ),
+]
+
+Kernels = Annotated[
+    Provider, typer.Option("--provider", help="Who implements the operators; see `plait devices`.")
+]
+AllowNoise = Annotated[
+    bool, typer.Option("--allow-noise", help="Measure although the machine is busy.")
 ]
 
 ALL_SCHEDULERS = ["sequential", "greedy", "ios"]
@@ -79,6 +87,8 @@ def submit(
     r: GroupUnits = 3,
     s: StageGroups = 8,
     granularity: UnitGranularity = "fused",
+    provider: Kernels = "aten",
+    allow_noise: AllowNoise = False,
     name: Annotated[str, typer.Option(help="A label for people.")] = "",
     wait: Annotated[bool, typer.Option(help="Follow the job until it is done.")] = False,
     as_json: Json = False,
@@ -96,6 +106,8 @@ def submit(
             "budget_seconds": budget,
             "ios": {"max_units_per_group": r, "max_groups_per_stage": s},
             "granularity": granularity,
+            "provider": provider,
+            "allow_noise": allow_noise,
             "name": name,
         },
     )
@@ -170,6 +182,42 @@ def result(
             if not as_json:
                 console.print(f"wrote {target}", highlight=False)
     _finish(client, client.get(f"/jobs/{job}"), as_json)
+
+
+@handles_errors
+def trace(
+    job: JobId,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File or directory [default: a file named by the job]"),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option("--batch", "-b", help="Which batch size [default: the smallest].")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option("--scheduler", "-s", help="Whose result [default: the winner's].")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Download a result's timeline as a Chrome trace, for ui.perfetto.dev or chrome://tracing."""
+    client = _client()
+    chosen = [
+        found
+        for found in client.get(f"/jobs/{job}/results")
+        if batch in (None, found["batch_size"])
+        and (found["winner"] if scheduler is None else found["scheduler"] == scheduler)
+    ]
+    if not chosen:
+        raise fail(f"job {job} has no such result", ExitCode.JOB_FAILED)
+    found = chosen[0]
+    model = client.get(f"/jobs/{job}")["model_name"]
+    name = result_filename(model, found["batch_size"], found["scheduler"], "trace.json")
+    target = output / name if output is not None and output.is_dir() else output or Path(name)
+    client.download(f"/jobs/{job}/results/{found['id']}/trace", target)
+    if as_json:
+        print_json({"trace": str(target), "simulated": found["simulated"]})
+    else:
+        console.print(f"wrote {target}{SIMULATED if found['simulated'] else ''}", highlight=False)
 
 
 @handles_errors

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from backend.cli import jobs, tokens, zoo
+from backend.cli import jobs, profiles, tokens, zoo
+from backend.cli.devices import devices
 from backend.cli.doctor import doctor
 from backend.cli.inspect import inspect
 from backend.cli.schedule import schedule
@@ -23,9 +24,11 @@ app = typer.Typer(
 )
 app.add_typer(tokens.app, name="token")
 app.add_typer(zoo.app, name="zoo")
+app.add_typer(profiles.app, name="profiles")
 for command in (
     *(up, down, status, login, doctor),
-    *(jobs.submit, jobs.watch, jobs.jobs, jobs.result, jobs.cancel, jobs.retry, schedule, inspect),
+    *(jobs.submit, jobs.watch, jobs.jobs, jobs.result, jobs.trace, jobs.cancel, jobs.retry),
+    *(schedule, inspect, devices),
 ):
     app.command()(command)
 

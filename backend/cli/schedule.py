@@ -18,10 +18,12 @@ from backend.cli.exits import ExitCode
 from backend.cli.importing import model_source, sandbox_limits
 from backend.cli.jobs import (
     ALL_SCHEDULERS,
+    AllowNoise,
     Batch,
     Budget,
     Device,
     GroupUnits,
+    Kernels,
     Model,
     SchedulerNames,
     SequenceLength,
@@ -30,6 +32,8 @@ from backend.cli.jobs import (
 )
 from backend.cli.model_files import file_format
 from backend.cli.output import Json, console, errors, fail, handles_errors, print_json
+from backend.cli.profiles import open_local_index
+from backend.cli.traces import TraceFiles
 from backend.cli.watching import WARNINGS, batch_verdict, progress_bar, results_table
 from backend.jobs.schemas import (
     BatchSummary,
@@ -51,6 +55,7 @@ class TerminalRecorder:
 
     bar: Progress
     output: Path | None
+    traces: TraceFiles
     task: TaskID = field(init=False)
     results: list[dict[str, Any]] = field(default_factory=list)
     artifacts: list[str] = field(default_factory=list)
@@ -102,9 +107,13 @@ class TerminalRecorder:
                 "verified": outcome.verified,
                 "max_abs_error": outcome.max_abs_error,
                 "winner": outcome.winner,
+                "provider": outcome.provider,
                 "search": dict(outcome.search),
+                "environment": dict(outcome.environment),
             }
         )
+        if outcome.winner:
+            self.traces.write(outcome)
 
     def artifact(self, batch_size: int, path: Path) -> None:
         if self.output is not None:
@@ -126,8 +135,17 @@ def schedule(
     r: GroupUnits = 3,
     s: StageGroups = 8,
     granularity: UnitGranularity = "fused",
+    provider: Kernels = "aten",
+    allow_noise: AllowNoise = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Directory for the artifacts.")
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the winner's timeline as a Chrome trace to this file or, for several "
+            "batch sizes, directory."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -143,26 +161,37 @@ def schedule(
             budget_seconds=budget,
             ios={"max_units_per_group": r, "max_groups_per_stage": s},
             granularity=granularity,
+            provider=provider,
+            allow_noise=allow_noise,
         )
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
         raise fail("\n".join(lines), ExitCode.USAGE) from error
+    if trace is not None and len(batch) > 1 and not trace.is_dir():
+        raise fail(f"--trace {trace}: several batch sizes need a directory", ExitCode.USAGE)
+    traces = TraceFiles(trace, Path(model.removeprefix("zoo:")).name, device)
     model_format = None if zoo else file_format(Path(model))
     # In JSON mode standard output is for the result alone.
     with progress_bar(errors if as_json else console, disable=as_json) as bar:
-        recorder = TerminalRecorder(bar, output)
+        recorder = TerminalRecorder(bar, output, traces)
         problem = _run(spec, model, model_format, recorder)
     if problem is not None:
         raise fail(problem, ExitCode.JOB_FAILED)
     if as_json:
         summary = [entry.model_dump() for entry in recorder.summary]
-        artifacts = recorder.artifacts
-        print_json({"summary": summary, "results": recorder.results, "artifacts": artifacts})
+        print_json(
+            {
+                "summary": summary,
+                "results": recorder.results,
+                "artifacts": recorder.artifacts,
+                "traces": traces.written,
+            }
+        )
         return
     console.print(results_table(recorder.results))
     for entry in recorder.summary:
         console.print(batch_verdict(entry.model_dump()), highlight=False)
-    for path in recorder.artifacts:
+    for path in [*recorder.artifacts, *traces.written]:
         console.print(f"wrote {path}", highlight=False)
 
 
@@ -171,14 +200,14 @@ def _run(
 ) -> str | None:
     """Run the job; why it failed, if it did."""
     from workers.devices import open_device  # noqa: PLC0415  # torch loads only for this command
-    from workers.measure.profile_index import FileIndex  # noqa: PLC0415
     from workers.runner.pipeline import run_job  # noqa: PLC0415
     from workers.runner.problems import job_problem  # noqa: PLC0415
+    from workers.runner.quiet import NoisePolicy  # noqa: PLC0415
     from workers.runner.workplace import Workplace  # noqa: PLC0415
 
     settings = get_settings()
     settings.home.mkdir(parents=True, exist_ok=True)
-    index = FileIndex(settings.home / "profile-index.jsonl")
+    index = open_local_index(settings)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="plait-job-") as workdir,
@@ -186,7 +215,9 @@ def _run(
         ):
             directory = Path(workdir)
             name, source = model_source(model, model_format, directory)
-            place = Workplace(device, index, recorder, directory, sandbox_limits(settings))
+            limits = sandbox_limits(settings)
+            noise = NoisePolicy(spec.allow_noise or settings.allow_noise, settings.quiet_seconds)
+            place = Workplace(device, index, recorder, directory, limits, noise)
             run_job(spec, name, source, place)
     except Exception as error:
         problem = job_problem(error)

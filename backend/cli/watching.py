@@ -17,6 +17,7 @@ from rich.table import Table
 
 from backend.cli.client import Client
 
+SIMULATED = " (simulated)"
 WARNINGS = {"warning": "yellow", "error": "red"}
 
 
@@ -60,20 +61,23 @@ def watch_job(client: Client, job: str, console: Console) -> dict[str, Any]:
 
 def results_table(results: list[dict[str, Any]]) -> Table:
     """Schedulers side by side, the fastest first; simulated figures are marked."""
-    table = Table(title="Latency by scheduler", title_justify="left")
+    providers = sorted({row["provider"] for row in results} - {"aten"})
+    kernels = f", kernels of {', '.join(providers)}" if providers else ""
+    table = Table(title=f"Latency by scheduler{kernels}", title_justify="left")
     table.add_column("batch", justify="right")
     table.add_column("scheduler")
     table.add_column("median ms", justify="right")
     table.add_column("95 % interval", justify="right")
     table.add_column("vs sequential", justify="right")
     table.add_column("verified")
+    table.caption = noise_caption(results)
     baselines = {
         r["batch_size"]: r["latency_ms"] for r in results if r["scheduler"] == "sequential"
     }
     for row in sorted(results, key=lambda r: (r["batch_size"], r["latency_ms"])):
         baseline = baselines.get(row["batch_size"])
         ratio = f"{baseline / row['latency_ms']:.3f}×" if baseline else "–"
-        label = " (simulated)" if row["simulated"] else ""
+        label = SIMULATED if row["simulated"] else ""
         table.add_row(
             str(row["batch_size"]),
             f"{row['scheduler']} ★" if row["winner"] else row["scheduler"],
@@ -83,6 +87,13 @@ def results_table(results: list[dict[str, Any]]) -> Table:
             f"yes, error ≤ {row['max_abs_error']:.1e}" if row["verified"] else "NO",
         )
     return table
+
+
+def noise_caption(results: list[dict[str, Any]]) -> str | None:
+    """Why the figures are not to be trusted, if the machine was busy; None if it was quiet."""
+    noises = [row.get("environment", {}).get("noise") or {} for row in results]
+    complaint = next((noise["complaint"] for noise in noises if noise.get("complaint")), None)
+    return f"measured on a busy machine: {complaint}" if complaint else None
 
 
 def job_verdict(job: dict[str, Any]) -> str:
@@ -96,7 +107,7 @@ def job_verdict(job: dict[str, Any]) -> str:
 
 def batch_verdict(entry: dict[str, Any]) -> str:
     """Who won one batch size, by how much, or that nothing beat the baseline."""
-    label = " (simulated)" if entry["simulated"] else ""
+    label = SIMULATED if entry["simulated"] else ""
     if entry["winner"] == "sequential":
         return (
             f"batch {entry['batch_size']}: nothing beat the sequential baseline of "

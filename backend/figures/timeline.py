@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +22,11 @@ FEW_STREAMS = 12
 
 _ROW_PX, _MOST_ROWS_PX, _FEW_ROWS_PX = 15, 600, 180
 _WARPS_PX, _GAP_PX = 100, 56
-_TOP_PX, _BOTTOM_PX = 40, 70
+_TOP_PX, _BOTTOM_PX = 40, 84
 """Heights of a row, of all rows, of the warps and what is above, between and below, in pixels."""
+
+_OF_UNIT = re.compile(r" of unit '[^']*'")
+"""What makes a reason one Unit's own: ``event of unit 'conv1'``."""
 
 _HOVER = (
     "<b>%{customdata[0]}</b><br>%{base:.4~f} to %{customdata[1]:.4~f} ms (%{customdata[2]:.4~f} ms)"
@@ -67,7 +72,7 @@ def timeline(
         for position, kind in enumerate(kinds)
     ]
     streams = sorted({span.stream for span in spans})
-    axes = _axes(streams, f"{milliseconds('time', simulated)}<br>{caption}")
+    axes = _axes(streams, f"{milliseconds('time', simulated)}<br>{caption}{_totals(spans)}")
     rows_px = min(len(streams) * _ROW_PX, _MOST_ROWS_PX) if len(streams) > FEW_STREAMS else None
     if resident_warps:
         end = max(span.end_ms for span in spans)
@@ -160,6 +165,19 @@ def _wait_words(waited: Sequence[Wait]) -> str:
     if rest:
         lines.append(f"and {sum(wait.ms for wait in rest):.4g} ms for {len(rest)} more")
     return "".join(f"<br>{line}" for line in lines)
+
+
+def _totals(spans: Sequence[UnitSpan]) -> str:
+    """A line on what all Units together waited for, or nothing where no device has said so."""
+    totals: defaultdict[str, float] = defaultdict(float)
+    for span in spans:
+        for wait in span.waited:
+            totals[_OF_UNIT.sub("", wait.reason)] += wait.ms
+    if not totals:
+        return ""
+    longest = sorted(totals.items(), key=lambda item: -item[1])[:MAX_WAITS]
+    parts = [f"{reason} {ms:.3g} ms" for reason, ms in longest]
+    return f"<br>all waited for {', '.join(parts)}{' ...' if len(totals) > MAX_WAITS else ''}"
 
 
 def _warps(steps: Steps, end_ms: float, theme: Theme) -> Scatter:

@@ -16,7 +16,7 @@ from backend.results.download import attachment, json_attachment
 from backend.results.filenames import result_filename
 from backend.results.repository import ResultRepository
 from backend.results.schemas import ArtifactRead, ResultRead
-from backend.results.trace import TraceSubject, chrome_trace
+from backend.results.trace import TraceSubject, chrome_trace, device_words
 from backend.services import ServicesDep
 
 router = APIRouter(
@@ -57,12 +57,11 @@ async def get_trace(
     if found is None:
         raise NotFoundError(f"job {job_id} has no timeline of a result {result_id}")
     job, result, timeline = found
-    described = result.environment.get("device")
     subject = TraceSubject(
         model=job.model_name,
         batch_size=result.batch_size,
         scheduler=result.scheduler,
-        device=f"{job.device}: {described}" if described else job.device,
+        device=device_words(job.device, result.environment),
         provider=result.provider,
         simulated=result.simulated,
         latency_ms=result.latency_ms,

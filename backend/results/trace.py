@@ -28,6 +28,12 @@ class TraceSubject:
     latency_ms: float
 
 
+def device_words(name: str, environment: Mapping[str, Any]) -> str:
+    """The device's name and, where the environment of a measurement tells it, what that is."""
+    description = environment.get("device")
+    return f"{name}: {description}" if description else name
+
+
 def chrome_trace(
     subject: TraceSubject,
     spans: Sequence[Mapping[str, Any]],

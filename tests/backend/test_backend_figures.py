@@ -310,7 +310,21 @@ def test_the_hover_tells_what_a_unit_waited_for_the_longest_first() -> None:
         "<br>waited 0.03 ms for event of unit 'u3'<br>and 0.03 ms for 2 more"
     )
     assert words["conv1"] == ""
+    title = made["layout"]["xaxis"]["title"]["text"]
+    assert title == "time (ms)<br>ios<br>all waited for event 0.15 ms"
     assert all("%{customdata[3]}" in trace["hovertemplate"] for trace in made["data"])
+
+
+def test_the_figure_says_what_all_units_waited_for_most() -> None:
+    reasons = {"launch": 0.3, "threads": 0.2, "registers": 0.1, "event of unit 'conv1'": 0.4}
+    waits = tuple(Wait(reason=reason, ms=ms) for reason, ms in reasons.items())
+    spans = [entry.model_copy(update={"waited": waits}) for entry in SPANS]
+    made = plain(timeline(spans, "ios", False, Theme.LIGHT))
+    assert made["layout"]["xaxis"]["title"]["text"].endswith(
+        "<br>all waited for event 1.2 ms, launch 0.9 ms, threads 0.6 ms ..."
+    )
+    without = plain(timeline(SPANS, "ios", False, Theme.LIGHT))
+    assert "waited" not in without["layout"]["xaxis"]["title"]["text"]
 
 
 def test_forty_streams_each_have_a_row_with_a_label() -> None:
@@ -509,7 +523,9 @@ async def test_the_timeline_of_a_gpu_shows_its_warps_of_all_that_it_can_hold(
     figure = await get(client, made.id, "timeline")
     words = figure["layout"]["annotations"][0]["text"]
     assert words == "simulated resident warps: mean 1,280 of 5,120 (25%)"
-    assert figure["layout"]["xaxis"]["title"]["text"].endswith("opara, batch 1, on sim:v100")
+    assert figure["layout"]["xaxis"]["title"]["text"].endswith(
+        "opara, batch 1, on sim:v100<br>all waited for threads 0.3 ms"
+    )
     assert figure["data"][0]["customdata"][0][3] == "<br>waited 0.1 ms for threads"
 
 

@@ -42,6 +42,7 @@ async def test_a_job_is_created_with_defaults_and_read_back(client: httpx.AsyncC
     assert (job["state"], job["name"], job["model_name"]) == ("queued", "squeezenet", "squeezenet")
     assert job["spec"]["schedulers"] == ["sequential", "greedy", "ios"]
     assert job["spec"]["ios"] == {"max_units_per_group": 3, "max_groups_per_stage": 8}
+    assert (job["spec"]["provider"], job["spec"]["allow_noise"]) == ("aten", False)
     assert (job["attempt"], job["event_seq"], job["summary"]) == (0, 1, None)
     assert created.headers["location"] == f"/api/v1/jobs/{job['id']}"
     assert (await client.get(f"/api/v1/jobs/{job['id']}")).json() == job
@@ -84,6 +85,9 @@ async def test_creating_tells_listeners_and_rings_the_device_after_the_commit(
         ({"budget_seconds": 0}, "budget_seconds", "greater than 0"),
         ({"budget_seconds": float("1e9")}, "budget_seconds", "less than"),
         ({"ios": {"max_units_per_group": 0}}, "ios.max_units_per_group", "greater"),
+        ({"provider": "inductor"}, "provider", "kernels of aten, not of inductor"),
+        ({"provider": "magic"}, "provider", "'aten' or 'inductor'"),
+        ({"allow_noise": "perhaps"}, "allow_noise", "boolean"),
         ({"scheduler": "ios"}, "scheduler", "not permitted"),
         ({"name": "x" * 201}, "name", "200"),
     ],

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy.orm import Session, sessionmaker
+from support import rows
 from typer.testing import CliRunner, Result
 
 from backend.cli.exits import ExitCode
 from backend.cli.main import app
-from backend.db.tables import Device
+from backend.db.tables import Device, Timeline
 from backend.settings import Settings, get_settings
 
 Run = Callable[..., Result]
@@ -100,6 +101,48 @@ def test_a_damaged_file_is_refused_with_the_reason(plait: Run, tmp_path: Path) -
     refused = plait("submit", str(path))
     assert refused.exit_code == ExitCode.REFUSED
     assert "file" in refused.stderr
+
+
+def test_a_job_takes_a_provider_that_the_device_has(plait: Run) -> None:
+    refused = plait("submit", "zoo:squeezenet", "--provider", "inductor")
+    assert refused.exit_code == ExitCode.REFUSED
+    assert "kernels of aten" in refused.stderr
+    made = json.loads(plait("submit", "zoo:squeezenet", "--allow-noise", "--json").stdout)
+    assert (made["spec"]["provider"], made["spec"]["allow_noise"]) == ("aten", True)
+
+
+def test_simulated_devices_are_listed_apart(plait: Run, sessions: sessionmaker[Session]) -> None:
+    with sessions() as session, session.begin():
+        session.add(rows.device("sim:v100", kind="sim", facts={"simulated": True}))
+    words = plait("devices").stdout
+    assert words.index("cpu") < words.index("Simulated devices") < words.index("sim:v100")
+    listed = json.loads(plait("devices", "--json").stdout)
+    assert [device["name"] for device in listed] == ["cpu", "sim:v100"]
+
+
+def test_a_trace_is_the_winner_s_unless_another_is_named(
+    plait: Run, sessions: sessionmaker[Session], tmp_path: Path
+) -> None:
+    job = rows.job(model_name="net.onnx", device="sim:v100")
+    with sessions(expire_on_commit=False) as session, session.begin():
+        session.add(job)
+        session.flush()
+        for scheduler in ("greedy", "ios"):
+            winner = scheduler == "ios"
+            row = rows.result(job.id, scheduler=scheduler, winner=winner, simulated=True)
+            session.add(row)
+            session.flush()
+            session.add(Timeline(result_id=row.id, spans=[]))
+    said = plait("trace", str(job.id), "-o", str(tmp_path))
+    assert said.exit_code == ExitCode.OK, said.output
+    assert "(simulated)" in said.stdout
+    found = json.loads((tmp_path / "net-batch1-ios.trace.json").read_text())
+    assert found["otherData"]["scheduler"] == "ios"
+    target = tmp_path / "other.json"
+    done = plait("trace", str(job.id), "-s", "greedy", "-o", str(target), "--json")
+    assert json.loads(done.stdout) == {"trace": str(target), "simulated": True}
+    assert json.loads(target.read_text())["otherData"]["scheduler"] == "greedy"
+    assert plait("trace", str(job.id), "-b", "9").exit_code == ExitCode.JOB_FAILED
 
 
 def test_nobody_answers(plait: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ def test_a_job_s_batch_and_sequence_length_reach_the_graph(tmp_path: Path) -> No
     example = torch.zeros(2, 5, dtype=torch.int64)
     path = write("onnx", Tokens(), example, words, tmp_path / "tokens.v2.onnx")
     options = ["--batch", "3", "--sequence-length", "7", "--scheduler", "sequential"]
+    options += ["--allow-noise", "--trace", str(tmp_path)]
     command = ["schedule", str(path), *options, "--budget", "5", "-o", str(tmp_path), "--json"]
     ended = CliRunner().invoke(app, command)
     assert ended.exit_code == ExitCode.OK, ended.output
@@ -38,8 +39,22 @@ def test_a_job_s_batch_and_sequence_length_reach_the_graph(tmp_path: Path) -> No
     assert [result["verified"] for result in found["results"]] == [True]
     [artifact] = map(Path, found["artifacts"])
     assert artifact.name == "tokens-v2-batch3-sequential.zip"
+    [result] = found["results"]
+    assert (result["simulated"], result["provider"]) == (False, "aten")
+    assert result["environment"]["noise"]["allowed"] is True
+    [written] = map(Path, found["traces"])
+    assert written.name == "tokens-v2-batch3-sequential.trace.json"
+    assert json.loads(written.read_text())["otherData"]["simulated"] is False
     with zipfile.ZipFile(artifact) as archive:
         [name] = [name for name in archive.namelist() if name.endswith("graph.json")]
         graph = json.loads(archive.read(name))
     [given] = graph["inputs"]
     assert graph["values"][given]["shape"] == [3, 7]
+
+
+@pytest.mark.usefixtures("home")
+def test_several_traces_need_a_directory(tmp_path: Path) -> None:
+    command = ["schedule", "zoo:squeezenet", "-b", "1", "-b", "2", "--trace", str(tmp_path / "t")]
+    ended = CliRunner().invoke(app, command)
+    assert ended.exit_code == ExitCode.USAGE
+    assert "directory" in ended.stderr

@@ -101,7 +101,12 @@ def outcome(scheduler: str = "ios", latency: float = 1.0) -> ScheduleOutcome:
         winner=True,
         schedule={"kind": "stages"},
         search={"states": 3},
-        timeline=base.Timeline((base.Span("conv", "conv", 0, 0.0, 1.0),)),
+        timeline=base.Timeline(
+            (base.Span("conv", "conv", 0, 0.0, 1.0, (base.Waited("threads", 0.5),)),),
+            ((0.0, 64.0), (1.0, 0.0)),
+        ),
+        environment={"device": "a test's", "noise": {"complaint": None}},
+        provider="inductor",
     )
 
 
@@ -185,8 +190,11 @@ def test_a_whole_attempt_is_recorded_and_announced_in_order(
         ]  # fmt: skip
         (result,) = session.scalars(select(JobResult)).all()
         assert result.latency_ms == 1.0
+        assert (result.provider, result.environment["device"]) == ("inductor", "a test's")
         (timeline,) = session.scalars(select(Timeline)).all()
         assert timeline.spans[0]["unit"] == "conv"
+        assert timeline.spans[0]["waited"] == [{"reason": "threads", "ms": 0.5}]
+        assert timeline.resident_warps == [[0.0, 64.0], [1.0, 0.0]]
         (artifact,) = session.scalars(select(Artifact)).all()
     assert (tmp_path / "storage" / artifact.storage_key).read_bytes() == b"zip"
     assert artifact.size_bytes == 3

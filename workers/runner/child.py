@@ -36,6 +36,7 @@ from workers.runner.lanes import is_simulated
 from workers.runner.pipeline import run_job
 from workers.runner.problems import job_problem
 from workers.runner.profile_store import DatabaseIndex
+from workers.runner.quiet import NoisePolicy
 from workers.runner.store import Claim, JobStore, LeaseLostError, redis_announcer
 from workers.runner.workplace import Workplace
 
@@ -99,7 +100,10 @@ def _attempt(
                 return None
             with closing(open_device(spec.device)) as device:
                 index = DatabaseIndex(sessions, claim.job_id)
-                place = Workplace(device, index, store, directory, limits)
+                noise = NoisePolicy(
+                    spec.allow_noise or settings.allow_noise, settings.quiet_seconds
+                )
+                place = Workplace(device, index, store, directory, limits, noise)
                 run_job(spec, claim.model_name, source, place)
     except (LeaseLostError, OperationalError):
         raise

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
 
 from backend.jobs.schemas import BatchSummary
 from backend.results.filenames import result_filename
+from workers.devices.base import Executable
 from workers.graph.importers import reference_outputs
 from workers.graph.importers.source import ModelSource
 from workers.graph.random_inputs import random_inputs
+from workers.graph.serialize import graph_hash
 from workers.measure.compare import Comparison, compare
+from workers.measure.environment import environment
+from workers.measure.noise import Quiet
 from workers.measure.verify import Case, Verification, verify
 from workers.runner.outcome import ScheduleOutcome
 from workers.runner.problems import VerificationError
+from workers.runner.quiet import Watch
 from workers.runner.reporting import Reporter
 from workers.runner.workplace import BASELINE, Candidate, Prepared, Workplace
 from workers.schedules.artifact import write_artifact
@@ -31,11 +38,13 @@ def deliver(
     candidates: list[Candidate],
     place: Workplace,
     reporter: Reporter,
+    watch: Watch,
 ) -> BatchSummary:
     """Report each candidate's outcome and the winner's artifact.
 
     A candidate with wrong outputs is reported and cannot win. Raises VerificationError if the
-    baseline itself is wrong, because then the import is.
+    baseline itself is wrong, because then the import is, and NoisyMachineError if the machine was
+    too busy to tell which is fastest.
     """
     steps = len(candidates) + 4
     batch_size = model.key.batch_size
@@ -48,17 +57,15 @@ def deliver(
     right = [c for c in candidates if verified[c.scheduler].passed]
     reporter.step("verifying", steps - 3, steps, "measuring the schedules in turns")
     with ExitStack() as stack:
-        executables = {
-            c.scheduler: stack.enter_context(
-                place.device.prepare(model.graph, model.weights, c.plan)
-            )
-            for c in right
-        }
+        executables = _prepare(right, model, place, stack)
         inputs = cases[0].inputs
         simulated = place.device.facts.simulated
-        compared = compare(executables, inputs, BASELINE, simulated=simulated)
+        compared, quiet = watch.measure(
+            lambda: compare(executables, inputs, BASELINE, simulated=simulated)
+        )
+        conditions = _conditions(place, quiet)
         reporter.step("verifying", steps - 2, steps, "measuring the leader again")
-        winner, final = _decide(right, compared, model, place, cases[0], reporter)
+        winner, final = _decide(right, compared, model, place, cases[0], reporter, watch)
         reporter.step("verifying", steps - 1, steps, "recording timelines")
         for candidate in right:
             place.recorder.result(
@@ -72,6 +79,8 @@ def deliver(
                     schedule=schedule_to_json(candidate.found.schedule, model.key),
                     search=_search_facts(candidate, compared[candidate.scheduler]),
                     timeline=executables[candidate.scheduler].timeline(inputs),
+                    environment=conditions,
+                    provider=model.provider,
                 )
             )
     best, baseline = final[winner.scheduler], final[BASELINE]
@@ -110,7 +119,10 @@ def _verify(
     cases: list[Case],
     reporter: Reporter,
 ) -> Verification:
-    found = verify(place.device, model.graph, model.weights, candidate.plan, cases)
+    merged = candidate.merged
+    found = verify(
+        place.device, merged.graph, merged.weights, candidate.plan, cases, model.provider
+    )
     if found.passed:
         return found
     if candidate.scheduler == BASELINE:
@@ -121,6 +133,24 @@ def _verify(
     return found
 
 
+def _prepare(
+    candidates: Iterable[Candidate], model: Prepared, place: Workplace, stack: ExitStack
+) -> dict[str, Executable]:
+    """The candidates ready to run, until ``stack`` is closed."""
+    return {
+        c.scheduler: stack.enter_context(
+            place.device.prepare(c.merged.graph, c.merged.weights, c.plan, model.provider)
+        )
+        for c in candidates
+    }
+
+
+def _conditions(place: Workplace, quiet: Quiet) -> dict[str, Any]:
+    """Under what conditions the results were measured."""
+    stamp = environment(place.device.facts).to_json()
+    return {**stamp, "noise": {**quiet.to_json(), "allowed": place.noise.allow}}
+
+
 def _decide(
     candidates: list[Candidate],
     compared: Mapping[str, Comparison],
@@ -128,6 +158,7 @@ def _decide(
     place: Workplace,
     case: Case,
     reporter: Reporter,
+    watch: Watch,
 ) -> tuple[Candidate, Mapping[str, Comparison]]:
     """The winner, and the comparison that decided it.
 
@@ -141,14 +172,11 @@ def _decide(
         return baseline, compared
     leader = min(faster, key=lambda c: compared[c.scheduler].measurement.latency_ms)
     with ExitStack() as stack:
-        executables = {
-            c.scheduler: stack.enter_context(
-                place.device.prepare(model.graph, model.weights, c.plan)
-            )
-            for c in (baseline, leader)
-        }
+        executables = _prepare((baseline, leader), model, place, stack)
         simulated = place.device.facts.simulated
-        again = compare(executables, case.inputs, BASELINE, seed=1, simulated=simulated)
+        again, _ = watch.measure(
+            lambda: compare(executables, case.inputs, BASELINE, seed=1, simulated=simulated)
+        )
     found = again[leader.scheduler]
     confirmed = found.verdict == "faster"
     reporter.log(
@@ -174,14 +202,16 @@ def _write_artifact(
     model_name: str, model: Prepared, winner: Candidate, summary: BatchSummary, place: Workplace
 ) -> None:
     path = place.workdir / result_filename(model_name, summary.batch_size, winner.scheduler, "zip")
+    merged = winner.merged
     write_artifact(
         path,
-        model.graph,
-        model.weights,
-        winner.found.schedule,
-        model.key,
+        merged.graph,
+        merged.weights,
+        merged.schedule,
+        replace(model.key, graph_hash=graph_hash(merged.graph)),
         winner.plan,
         summary.model_dump(),
         place.device.facts.parallelism,
+        model.provider,
     )
     place.recorder.artifact(summary.batch_size, path)

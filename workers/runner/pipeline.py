@@ -6,34 +6,49 @@ from __future__ import annotations
 import time
 
 from backend.jobs.schemas import JobSpec
+from workers.devices.base import DeviceError, DeviceFacts
 from workers.graph.importers.source import ModelSource
 from workers.graph.serialize import graph_hash
 from workers.measure.oracle import MeasuringOracle
 from workers.runner.delivery import deliver
 from workers.runner.importing import import_graph
+from workers.runner.quiet import Watch
 from workers.runner.reporting import Reporter, SearchReporter
 from workers.runner.workplace import BASELINE, Candidate, Prepared, Workplace
 from workers.schedulers import create
 from workers.schedulers.base import SearchResult
 from workers.schedules.lower import lower
+from workers.schedules.merge import merge_stages
 from workers.schedules.schedule import ScheduleKey
 
 
 def run_job(spec: JobSpec, model_name: str, source: ModelSource, place: Workplace) -> None:
     """Tune every batch size in turn and report the outcome.
 
-    Raises ImportFailure, SchedulerError or DeviceError when the job cannot succeed, and whatever
-    the Recorder raises to end it.
+    Raises ImportFailure, SchedulerError, DeviceError or NoisyMachineError when the job cannot
+    succeed, and whatever the Recorder raises to end it.
     """
+    _check_provider(spec, place.device.facts)
     summaries = []
     for batch_size in spec.batch_sizes:
         reporter = Reporter(place.recorder, batch_size)
         model = _prepare(spec, source, place, reporter)
         place.recorder.enter_tuning()
+        watch = Watch.over(place.device.facts, place.noise, reporter)
+        watch.wait()
         candidates = _search(spec, model, place, reporter)
         place.recorder.enter_verifying()
-        summaries.append(deliver(model_name, source, model, candidates, place, reporter))
+        summaries.append(deliver(model_name, source, model, candidates, place, reporter, watch))
     place.recorder.succeed(summaries)
+
+
+def _check_provider(spec: JobSpec, facts: DeviceFacts) -> None:
+    """The service has refused such a job already, unless the device has changed since."""
+    if spec.provider not in facts.providers:
+        raise DeviceError(
+            f"device {facts.name} has kernels of {', '.join(facts.providers)}, not of"
+            f" {spec.provider}; choose another provider or device"
+        )
 
 
 def _prepare(spec: JobSpec, source: ModelSource, place: Workplace, reporter: Reporter) -> Prepared:
@@ -46,7 +61,7 @@ def _prepare(spec: JobSpec, source: ModelSource, place: Workplace, reporter: Rep
         batch_size=reporter.batch_size,
         versions=facts.versions,
     )
-    return Prepared(graph, weights, key, spec.sequence_length)
+    return Prepared(graph, weights, key, spec.provider, spec.sequence_length)
 
 
 def _search(
@@ -60,11 +75,20 @@ def _search(
         started = time.monotonic()
         found = _run_scheduler(name, spec, model, place, reporter, deadline)
         seconds = time.monotonic() - started
-        plan = lower(found.schedule, model.graph, place.device.facts.parallelism)
-        candidates.append(Candidate(name, found, plan, seconds))
+        parallelism = place.device.facts.parallelism
+        candidates.append(make_candidate(name, found, model, parallelism, seconds))
         for note in found.notes:
             reporter.warn(f"{name}: {note}")
     return candidates
+
+
+def make_candidate(
+    name: str, found: SearchResult, model: Prepared, parallelism: int, seconds: float
+) -> Candidate:
+    """A finding with its stages merged where it says so, lowered to a Plan."""
+    merged = merge_stages(found.schedule, model.graph, model.weights)
+    plan = lower(merged.schedule, merged.graph, parallelism)
+    return Candidate(name, found, merged, plan, seconds)
 
 
 def _run_scheduler(
@@ -84,5 +108,6 @@ def _run_scheduler(
         seed=spec.seed,
         deadline=deadline,
         on_round=lambda record: reporter.round(name, record),
+        provider=spec.provider,
     )
     return create(name, options).schedule(model.graph, oracle, SearchReporter(reporter, name))

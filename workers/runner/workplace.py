@@ -7,12 +7,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backend.jobs.schemas import Provider
 from workers.devices.base import Device
 from workers.graph.graph import Graph
 from workers.graph.importers.sandbox import SandboxLimits
 from workers.measure.profile_index import ProfileIndex
+from workers.runner.quiet import NoisePolicy
 from workers.runner.recorder import Recorder
 from workers.schedulers.base import SearchResult
+from workers.schedules.merge import Merged
 from workers.schedules.plan import Plan
 from workers.schedules.schedule import ScheduleKey
 
@@ -32,6 +35,7 @@ class Workplace:
     recorder: Recorder
     workdir: Path
     limits: SandboxLimits
+    noise: NoisePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +45,18 @@ class Prepared:
     graph: Graph
     weights: Mapping[str, Tensor]
     key: ScheduleKey
+    provider: Provider = "aten"
     sequence_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A scheduler's finding, lowered to a Plan."""
+    """A scheduler's finding, lowered to a Plan. ``merged`` is the schedule with the graph and the
+    weights that the Plan is for: the model's own, unless stages of it were merged."""
 
     scheduler: str
     found: SearchResult
+    merged: Merged
     plan: Plan
     seconds: float
 
