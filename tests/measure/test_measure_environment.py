@@ -168,7 +168,7 @@ def test_the_gpu_is_asked_for_by_its_number_on_the_machine(
     asked: list[str] = []
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr(
-        "workers.measure.environment.gpu_facts", lambda identifier: asked.append(index) or {}
+        "workers.measure.environment.gpu_facts", lambda identifier: asked.append(identifier) or {}
     )
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

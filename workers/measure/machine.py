@@ -129,8 +129,8 @@ def load_facts(root: Path = ROOT) -> Facts:
 
 
 def gpu_facts(identifier: str) -> Facts:
-    """Of an NVIDIA GPU by its UUID or its number among all of the machine: name, driver, power state, clocks
-    and the like, from ``nvidia-smi``; nothing where that is missing or fails."""
+    """Of an NVIDIA GPU, by its UUID or its number among all of the machine: name, driver, power
+    state, clocks and the like, from ``nvidia-smi``; nothing where that is missing or fails."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return {}
