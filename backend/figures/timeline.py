@@ -176,8 +176,8 @@ def _totals(spans: Sequence[UnitSpan]) -> str:
     if not totals:
         return ""
     longest = sorted(totals.items(), key=lambda item: -item[1])[:MAX_WAITS]
-    parts = [f"{reason} {ms:.3g} ms" for reason, ms in longest]
-    return f"<br>all waited for {', '.join(parts)}{' ...' if len(totals) > MAX_WAITS else ''}"
+    parts = [f"{reason} {ms:.2g}" for reason, ms in longest]
+    return f"<br>waits (ms): {', '.join(parts)}{' ...' if len(totals) > MAX_WAITS else ''}"
 
 
 def _warps(steps: Steps, end_ms: float, theme: Theme) -> Scatter:

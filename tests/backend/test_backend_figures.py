@@ -311,7 +311,7 @@ def test_the_hover_tells_what_a_unit_waited_for_the_longest_first() -> None:
     )
     assert words["conv1"] == ""
     title = made["layout"]["xaxis"]["title"]["text"]
-    assert title == "time (ms)<br>ios<br>all waited for event 0.15 ms"
+    assert title == "time (ms)<br>ios<br>waits (ms): event 0.15"
     assert all("%{customdata[3]}" in trace["hovertemplate"] for trace in made["data"])
 
 
@@ -321,10 +321,10 @@ def test_the_figure_says_what_all_units_waited_for_most() -> None:
     spans = [entry.model_copy(update={"waited": waits}) for entry in SPANS]
     made = plain(timeline(spans, "ios", False, Theme.LIGHT))
     assert made["layout"]["xaxis"]["title"]["text"].endswith(
-        "<br>all waited for event 1.2 ms, launch 0.9 ms, threads 0.6 ms ..."
+        "<br>waits (ms): event 1.2, launch 0.9, threads 0.6 ..."
     )
     without = plain(timeline(SPANS, "ios", False, Theme.LIGHT))
-    assert "waited" not in without["layout"]["xaxis"]["title"]["text"]
+    assert "waits" not in without["layout"]["xaxis"]["title"]["text"]
 
 
 def test_forty_streams_each_have_a_row_with_a_label() -> None:
@@ -524,7 +524,7 @@ async def test_the_timeline_of_a_gpu_shows_its_warps_of_all_that_it_can_hold(
     words = figure["layout"]["annotations"][0]["text"]
     assert words == "simulated resident warps: mean 1,280 of 5,120 (25%)"
     assert figure["layout"]["xaxis"]["title"]["text"].endswith(
-        "opara, batch 1, on sim:v100<br>all waited for threads 0.3 ms"
+        "opara, batch 1, on sim:v100<br>waits (ms): threads 0.3"
     )
     assert figure["data"][0]["customdata"][0][3] == "<br>waited 0.1 ms for threads"
 
