@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zipfile
 from pathlib import Path
@@ -40,13 +41,40 @@ def test_upload_tune_watch_and_download(page: Page, stack: Stack, tmp_path: Path
         expect(table.locator(f"[data-scheduler={scheduler}]")).to_be_visible()
     for figure in ("latency", "search", "rounds", "timeline"):
         expect(page.get_by_test_id(f"figure-{figure}").locator(".js-plotly-plot")).to_be_visible()
+    expect(page.get_by_test_id("timeline-note")).to_contain_text("measured on cpu")
     expect(page.get_by_test_id("log-tail")).to_contain_text("units")
+    page.get_by_test_id("result-details-open").first.click()
+    expect(page.get_by_test_id("result-details")).to_contain_text("torch")
+    page.keyboard.press("Escape")
     with page.expect_download() as downloading:
         page.get_by_test_id("artifact-download").first.click()
     target = tmp_path / "artifact.zip"
     downloading.value.save_as(target)
     with zipfile.ZipFile(target) as archive:
         assert {"run.py", "schedule.json"} <= set(archive.namelist())
+
+
+def test_what_is_simulated_says_so_and_its_trace_downloads(
+    page: Page, stack: Stack, tmp_path: Path
+) -> None:
+    with stack.client() as client:
+        body = {"model": "zoo:squeezenet", "device": "sim:v100", "schedulers": ["greedy"]}
+        job = client.post("/jobs", json=body).json()["id"]
+    page.goto(f"{stack.url}/jobs/{job}")
+    expect(page.get_by_test_id("job-state")).to_have_text("succeeded", timeout=JOB_MS)
+    expect(page.get_by_test_id("timeline-note")).to_contain_text("simulated on sim:v100")
+    for labelled in ("job-summary", "results-table"):
+        expect(page.get_by_test_id(labelled)).to_contain_text("simulated")
+    timeline = page.get_by_test_id("figure-timeline")
+    expect(timeline.locator(".xtitle")).to_contain_text("simulated")
+    expect(timeline.locator(".annotation-text")).to_contain_text("simulated resident warps")
+    with page.expect_download() as downloading:
+        page.get_by_test_id("timeline-trace").click()
+    target = tmp_path / downloading.value.suggested_filename
+    downloading.value.save_as(target)
+    trace = json.loads(target.read_text())
+    assert trace["otherData"]["simulated"] is True
+    assert {event["ph"] for event in trace["traceEvents"]} == {"M", "X", "C"}
 
 
 def test_live_updates_keep_the_zoom(page: Page, stack: Stack) -> None:
