@@ -22,6 +22,11 @@ LOAD_LATENCY_S = 0.5e-6
 """*Estimate*: from issue to data of a load from DRAM under some load; Jia et al. 2018 have about
 430 to 1,000 cycles unloaded on Volta and older."""
 
+KEPLER_EFFICIENCY = 0.6
+"""Of Kepler's peak, what its registers and instruction issue let a product reach: Lai and Seznec,
+"Performance Upper Bound Analysis and Optimization of SGEMM on Fermi and Kepler GPUs" (CGO 2013),
+find an upper bound of 58 % on a GTX 680."""
+
 # Dense tensor-core peak in TFLOPS with accumulation in float32, from the whitepapers and
 # datasheets named in ``specs``. Without tensor cores, float16 at twice float32 (P100) or alike.
 _TENSOR_TFLOPS: dict[str, float] = {
@@ -36,7 +41,7 @@ _TENSOR_TFLOPS: dict[str, float] = {
 
 @dataclass(frozen=True, slots=True)
 class Math:
-    """FLOPs per second of one SM at its peak, and of that what library kernels reach."""
+    """FLOPs per second of one SM at its peak, and whether they are its tensor cores'."""
 
     sm_flops: float
     tensor: bool
@@ -46,7 +51,7 @@ def math_of(gpu: GpuFacts, dtype: str) -> Math:
     """The arithmetic that products of ``dtype`` run on. float32 is computed in full precision, on
     the CUDA cores; TF32, which PyTorch allows cuDNN's convolutions from Ampere on, is not modelled.
     """
-    fp32 = gpu.fp32_tflops * 1e12 / gpu.sm_count
+    fp32 = sm_flops(gpu)
     if dtype in ("float16", "bfloat16"):
         has_bfloat16 = gpu.compute_capability >= (8, 0)
         if gpu.name in _TENSOR_TFLOPS and (dtype == "float16" or has_bfloat16):
@@ -60,6 +65,18 @@ def math_of(gpu: GpuFacts, dtype: str) -> Math:
         part = 1 / 32 if turing else 1 / 3 if gpu.compute_capability[0] == 3 else 1 / 2
         return Math(part * fp32, tensor=False)
     return Math(fp32, tensor=False)
+
+
+def sm_flops(gpu: GpuFacts) -> float:
+    """float32 FLOPs per second of one SM, as far as any kernel gets."""
+    kepler = gpu.compute_capability[0] == 3
+    return gpu.fp32_tflops * 1e12 / gpu.sm_count * (KEPLER_EFFICIENCY if kepler else 1.0)
+
+
+def lanes(gpu: GpuFacts) -> float:
+    """Multiply-adds per clock of one SM: 64, or 128 since Hopper, 192 on Kepler. So many more warps
+    are needed to keep them busy."""
+    return gpu.fp32_tflops * 1e6 / (2 * gpu.sm_count * gpu.clock_mhz)
 
 
 def memory_of(gpu: GpuFacts) -> Memory:

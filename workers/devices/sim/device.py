@@ -58,16 +58,30 @@ class SimDevice(Device):
                 f" {', '.join(self._facts.providers)}"
             )
         validate(plan, graph)
-        kernels = [self._kernels_of(graph, graph.index[launch.unit]) for launch in plan.launches]
+        kernels = self._kernels_of_all(graph, plan)
 
         def run() -> SimRun:
-            return simulate(self._gpu, self._memory, self._path, _jobs(plan, kernels))
+            return self._simulate(plan, kernels)
 
         return SimExecutable(graph, weights, plan, kernels, run, lambda: self._closed)
+
+    def latency_ms(self, graph: Graph, plan: Plan) -> float:
+        """What ``time`` of an executable would say, without making one. ``plan`` may launch a part
+        of the graph, such as a stage, and is taken to be right: for a search that asks for many
+        thousands. Raises DeviceError if the device is closed."""
+        if self._closed:
+            raise DeviceError(f"device {self._facts.name!r} is closed; open it again")
+        return self._simulate(plan, self._kernels_of_all(graph, plan)).latency_s * 1e3
 
     def close(self) -> None:
         self._closed = True
         self._kernels.clear()
+
+    def _simulate(self, plan: Plan, kernels: list[tuple[SimKernel, ...]]) -> SimRun:
+        return simulate(self._gpu, self._memory, self._path, _jobs(plan, kernels))
+
+    def _kernels_of_all(self, graph: Graph, plan: Plan) -> list[tuple[SimKernel, ...]]:
+        return [self._kernels_of(graph, graph.index[launch.unit]) for launch in plan.launches]
 
     def _kernels_of(self, graph: Graph, position: int) -> tuple[SimKernel, ...]:
         """The Unit's kernels, found once for the same Unit with values of the same shapes."""

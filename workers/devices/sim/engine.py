@@ -25,14 +25,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from workers.devices.gpu import GpuFacts
 from workers.devices.occupancy import steps
-from workers.devices.sim.kernel import SimKernel
+from workers.devices.sim.kernel import BlockWork, SimKernel
 from workers.devices.sim.launch_path import LaunchPath
 
+_ALIKE = 0.1  # of a wave: by how much blocks may differ that are merged
 _DONE = 1e-9  # of a wave: what is left of a cohort that is complete but for rounding
 
 
@@ -168,6 +169,7 @@ class _Simulation:
         self._cohorts: list[_Cohort] = []
         self._levels: list[tuple[float, float]] = []
         self._now = 0.0
+        self._changed = False
 
     def run(self) -> SimRun:
         for number, missing in enumerate(self._missing):
@@ -176,8 +178,10 @@ class _Simulation:
         while self._arrivals or self._queue or self._cohorts:
             self._admit()
             blocked = self._place()
-            self._set_rates()
-            self._note_warps()
+            if self._changed:
+                self._set_rates()
+                self._note_warps()
+                self._changed = False
             self._advance(blocked)
         runs = tuple(self._run_of(number) for number in range(len(self._jobs)))
         latency = max((run.end_s for run in runs), default=0.0)
@@ -273,6 +277,7 @@ class _Simulation:
         cohort = _Cohort(launch, group, each, float(waves))
         group.cohorts.append(cohort)
         self._cohorts.append(cohort)
+        self._changed = True
 
     def _split(self, group: _Group, count: int) -> _Group:
         """Take ``count`` SMs out of a group, with their share of its cohorts."""
@@ -331,14 +336,24 @@ class _Simulation:
         for group in self._groups:
             if group.cohorts:
                 _share_compute(group)
-        dram = []
-        l2 = []
+        missed = 1 - hit
+        dram = l2 = 0.0
         for cohort in self._cohorts:
-            work, blocks = cohort.launch.kernel.work, cohort.each * cohort.group.count
-            dram.append((cohort, (work.dram_bytes + (1 - hit) * work.reused_bytes) * blocks))
-            l2.append((cohort, work.l2_bytes * blocks))
-        slowed = _share_bytes(dram, self._memory.dram_bytes_per_s)
-        return slowed | _share_bytes(l2, self._memory.l2_bytes_per_s)
+            work, pace = cohort.launch.kernel.work, cohort.rate * cohort.each * cohort.group.count
+            dram += pace * (work.dram_bytes + missed * work.reused_bytes)
+            l2 += pace * work.l2_bytes
+        slowed: set[_Cohort] = set()
+        if dram > self._memory.dram_bytes_per_s:
+            slowed = _share_bytes(
+                self._cohorts,
+                lambda work: work.dram_bytes + missed * work.reused_bytes,
+                self._memory.dram_bytes_per_s,
+            )
+        if l2 > self._memory.l2_bytes_per_s:
+            slowed |= _share_bytes(
+                self._cohorts, lambda work: work.l2_bytes, self._memory.l2_bytes_per_s
+            )
+        return slowed
 
     def _hit_rate(self) -> float:
         """How much of what earlier kernels wrote is still in L2 when the running ones read it."""
@@ -368,7 +383,8 @@ class _Simulation:
         for cohort in ended:
             self._end_cohort(cohort)
         if ended:
-            self._merge_empty()
+            self._merge_equal()
+            self._changed = True
 
     def _note_waiting(self, blocked: str | None, step: float) -> None:
         for launch in self._queue:
@@ -399,11 +415,32 @@ class _Simulation:
             ready = max(self._issued[number][following], self._now + self._path.follow)
             heapq.heappush(self._arrivals, (ready, number, following))
 
-    def _merge_empty(self) -> None:
-        empty = [group for group in self._groups if not group.cohorts]
-        for group in empty[1:]:
-            empty[0].count += group.count
-            self._groups.remove(group)
+    def _merge_equal(self) -> None:
+        """Join groups whose SMs hold the same blocks, all but equally far."""
+        found: dict[tuple[tuple[_Launch, int], ...], list[_Group]] = {}
+        for group in self._groups:
+            key = tuple([(cohort.launch, cohort.each) for cohort in group.cohorts])
+            alike = found.setdefault(key, [])
+            if not any(self._joined(other, group) for other in alike):
+                alike.append(group)
+        if len(self._groups) > sum(map(len, found.values())):
+            self._groups = [group for group in self._groups if group.count]
+
+    def _joined(self, group: _Group, other: _Group) -> bool:
+        """Add the SMs of ``other`` to ``group``, which holds as many blocks of the same launches,
+        unless some are too differently far; ``other`` is then empty. The joint group is as far as
+        the one that is less so: nothing gets faster by it."""
+        pairs = list(zip(group.cohorts, other.cohorts, strict=True))
+        if any(abs(cohort.left - merged.left) > _ALIKE for cohort, merged in pairs):
+            return False
+        for cohort, merged in pairs:
+            cohort.left = max(cohort.left, merged.left)
+            cohort.launch.running -= 1
+            self._cohorts.remove(merged)
+        group.count += other.count
+        other.count = 0
+        other.cohorts.clear()
+        return True
 
     def _run_of(self, number: int) -> JobRun:
         spans = self._spans[number]
@@ -439,29 +476,30 @@ def _share_compute(group: _Group) -> None:
                 cohort.rate /= wanted
 
 
-def _share_bytes(demands: list[tuple[_Cohort, float]], bandwidth: float) -> set[_Cohort]:
+def _share_bytes(
+    cohorts: Sequence[_Cohort], need: Callable[[BlockWork], float], bandwidth: float
+) -> set[_Cohort]:
     """Slow cohorts down until together they move no more than ``bandwidth``; those slowed down.
 
-    ``demands`` gives the bytes of one wave. Max-min fair with warps as weights: a cohort that wants
+    ``need`` gives the bytes of one block. Max-min fair with warps as weights: a cohort that wants
     less than its share keeps its rate, and what it leaves goes to the others.
     """
-    asking = [(cohort, need) for cohort, need in demands if need]
-    if sum(cohort.rate * need for cohort, need in asking) <= bandwidth:
-        return set()
-    weights = {
-        cohort: cohort.each * cohort.group.count * cohort.launch.kernel.warps
-        for cohort, _ in asking
-    }
-    asking.sort(key=lambda item: item[0].rate * item[1] / weights[item[0]])
-    left, weight = bandwidth, float(sum(weights.values()))
+    asking: list[tuple[float, int, float, float]] = []  # bytes/s for each warp, cohort, …
+    for number, cohort in enumerate(cohorts):
+        kernel, blocks = cohort.launch.kernel, cohort.each * cohort.group.count
+        needed, warps = need(kernel.work) * blocks, float(blocks * kernel.warps)
+        if needed:
+            asking.append((cohort.rate * needed / warps, number, needed, warps))
+    asking.sort()
+    left, weight = bandwidth, math.fsum(warps for _, _, _, warps in asking)
     slowed = set()
-    for cohort, need in asking:
-        share = left * weights[cohort] / weight
-        if cohort.rate * need > share:
-            cohort.rate = share / need
+    for _, number, needed, warps in asking:
+        cohort, share = cohorts[number], left * warps / weight
+        if cohort.rate * needed > share:
+            cohort.rate = share / needed
             slowed.add(cohort)
-        left -= cohort.rate * need
-        weight -= weights[cohort]
+        left -= cohort.rate * needed
+        weight -= warps
     return slowed
 
 

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 
 from workers.devices.gpu import GpuFacts
 from workers.devices.occupancy import Block
-from workers.devices.sim.arithmetic import LOAD_LATENCY_S, math_of
+from workers.devices.sim.arithmetic import LOAD_LATENCY_S, lanes, math_of
 from workers.devices.sim.kernel import BlockWork, SimKernel, sim_kernel
 from workers.graph.graph import ITEM_SIZES
 
-WARPS_TO_SATURATE = 8
-"""Warps of an SM that hide the latency of a product's instructions: two for each of the four
-schedulers. *Estimate*; products have much parallelism within a warp."""
+LANES_PER_WARP = 8
+"""Lanes of an SM that one warp of a product keeps busy while it waits for its own results: 8 warps,
+two for each scheduler, for 64 lanes. *Estimate*; products have much parallelism within a warp."""
 
-LATENCY_S = 2.0e-6
-"""*Estimate*: a block's start, its first tiles' loads and its stores."""
+LATENCY_S = 4.0e-6
+"""A block's start, its first tiles' loads and its stores; *calibrated* as the efficiencies are."""
 
 BYTES_IN_FLIGHT_PER_THREAD = 32
 """Two 16-byte loads: tiles are loaded ahead by one step in registers (CUTLASS, "Efficient GEMM in
@@ -59,11 +59,13 @@ CONVOLUTION_TILES = (
     Tile("conv_128x128", 128, 128, 256, 128, 16_640, 0.92),
     Tile("conv_128x64", 128, 64, 128, 128, 12_544, 0.88),
     Tile("conv_128x32", 128, 32, 64, 128, 10_496, 0.80),
+    Tile("conv_64x32", 64, 32, 128, 86, 16_384, 0.45),
+    Tile("conv_32x32", 32, 32, 128, 86, 16_384, 0.30),
 )
 
 # F(2x2, 3x3) in one kernel: 32 tiles of the image by 32 filters at 16 points, by 256 threads
 # (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016, Section 4.3).
-_WINOGRAD = Tile("winograd_2x2_3x3", 32, 32, 256, 126, 16_384, 0.75)
+_WINOGRAD = Tile("winograd_2x2_3x3", 32, 32, 256, 126, 16_384, 0.60)
 _WINOGRAD_POINTS, _WINOGRAD_OUTPUTS = 16, 4
 
 _TENSOR_EFFICIENCY = 0.6
@@ -235,7 +237,7 @@ def _gemv(gpu: GpuFacts, dtype: str, rows: int, n: int, k: int, traffic: Traffic
     total = traffic.weights + traffic.inputs + traffic.outputs
     work = BlockWork(
         compute_s=2.0 * rows * n * k / blocks / (0.5 * math_of(gpu, dtype).sm_flops),
-        compute_share=min(1.0, 4 / 16),
+        compute_share=min(1.0, 4 * LANES_PER_WARP / 2 / lanes(gpu)),
         dram_bytes=(traffic.weights + traffic.outputs) / blocks,
         reused_bytes=traffic.inputs / blocks,
         l2_bytes=total / blocks,
@@ -261,7 +263,7 @@ def _block_kernel(
     peak = unit.sm_flops * efficiency * (_TENSOR_EFFICIENCY if unit.tensor else 1.0)
     work = BlockWork(
         compute_s=flops / peak,
-        compute_share=min(1.0, block.threads / gpu.warp_size / WARPS_TO_SATURATE),
+        compute_share=min(1.0, block.threads / gpu.warp_size * LANES_PER_WARP / lanes(gpu)),
         dram_bytes=(traffic.weights + traffic.outputs) / grid,
         reused_bytes=traffic.inputs / grid,
         l2_bytes=loads + traffic.outputs / grid,

@@ -11,7 +11,7 @@ import math
 
 from workers.devices.gpu import GpuFacts
 from workers.devices.occupancy import Block
-from workers.devices.sim.arithmetic import LOAD_LATENCY_S
+from workers.devices.sim.arithmetic import LOAD_LATENCY_S, lanes, sm_flops
 from workers.devices.sim.kernel import BlockWork, SimKernel, sim_kernel
 from workers.devices.sim.products import Traffic
 
@@ -19,8 +19,9 @@ LATENCY_S = 1.5e-6
 """*Estimate*: a block's start, a load and a store. A kernel that does nothing takes about 1.5 to
 2 µs in a profiler's records."""
 
-WARPS_TO_SATURATE = 16
-"""*Estimate*: four warps for each scheduler, as there is little parallelism within one."""
+LANES_PER_WARP = 4
+"""*Estimate*: lanes of an SM that one warp keeps busy, as ``products.LANES_PER_WARP``; less, as
+there is little parallelism within one."""
 
 ARITHMETIC_EFFICIENCY = 0.25
 """*Estimate*: of the peak of multiply-adds; indices, comparisons and special functions count."""
@@ -59,8 +60,9 @@ def pooling(
 
 
 def depthwise(gpu: GpuFacts, outputs: int, window: float, size: int, traffic: Traffic) -> SimKernel:
-    """``DepthwiseConv2d.cu``: 256 threads, one result for each; index arithmetic and loads keep
-    it far from the peak, as IOS finds too (Section 7.4: cuDNN's are slow)."""
+    """``DepthwiseConv2d.cu``: 256 threads, one result for each. Ten instructions a multiply-add,
+    *calibrated*: bounds, indices and loads keep it far from the peak (IOS, Section 7.4, finds
+    cuDNN's slow, too)."""
     loads = traffic.inputs + 0.5 * outputs * window * size
     return streaming(
         gpu,
@@ -68,10 +70,11 @@ def depthwise(gpu: GpuFacts, outputs: int, window: float, size: int, traffic: Tr
         outputs,
         256,
         Block(256, 40),
-        4.0 * outputs * window,
+        20.0 * outputs * window,
         traffic,
         16,
         loads,
+        LATENCY_S + window * 0.1e-6,
     )
 
 
@@ -124,10 +127,10 @@ def streaming(
     way. ``loads`` are all bytes loaded through L2, if more than each input once."""
     grid = min(max(1, math.ceil(elements / max(1, per_block))), _MOST_BLOCKS)
     read = traffic.weights + traffic.inputs if loads is None else traffic.weights + loads
-    peak = gpu.fp32_tflops * 1e12 / gpu.sm_count * ARITHMETIC_EFFICIENCY
+    peak = sm_flops(gpu) * ARITHMETIC_EFFICIENCY
     work = BlockWork(
         compute_s=flops / grid / peak,
-        compute_share=min(1.0, block.threads / gpu.warp_size / WARPS_TO_SATURATE),
+        compute_share=min(1.0, block.threads / gpu.warp_size * LANES_PER_WARP / lanes(gpu)),
         dram_bytes=(traffic.weights + traffic.outputs) / grid,
         reused_bytes=traffic.inputs / grid,
         l2_bytes=(read + traffic.outputs) / grid,
