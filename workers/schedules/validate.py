@@ -13,6 +13,8 @@ from workers.schedules.lifetimes import Lifetime, lifetimes
 from workers.schedules.order import happened_before
 from workers.schedules.plan import Plan
 
+__all__ = ["PlanError", "happened_before", "validate"]
+
 
 class PlanError(ValueError):
     """A Plan that would compute something else than its graph, or never end."""
