@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
@@ -124,10 +124,10 @@ def decide(found: Quiet, limits: NoiseLimits) -> str | None:
     return " and ".join(complaints) or None
 
 
-def _named(others: Collection[Other]) -> str:
+def _named(others: Sequence[Other]) -> str:
     if not others:
         return ""
-    return f": {', '.join(f'{o.name} (pid {o.pid}) {o.cores:.2f}' for o in others)}"
+    return f": {', '.join(f'{o.name} (pid {o.pid}) {o.cores:.2f}' for o in others[:3])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ def compare_samples(
 
 
 def _busiest(before: CpuSample, after: CpuSample, seconds: float) -> tuple[Other, ...]:
-    """The three busiest other processes, those of a tenth of a core at least."""
+    """The other processes that used a tenth of a core at least, the busiest ten first."""
     found = []
     for process in after.processes.values():
         if process.pid in after.own:
@@ -223,7 +223,7 @@ def _busiest(before: CpuSample, after: CpuSample, seconds: float) -> tuple[Other
         used = process.cpu_s - (earlier.cpu_s if earlier else 0.0)
         if used / seconds >= 0.1:
             found.append(Other(process.pid, process.name, used / seconds))
-    return tuple(sorted(found, key=lambda other: (-other.cores, other.pid))[:3])
+    return tuple(sorted(found, key=lambda other: (-other.cores, other.pid))[:10])
 
 
 def measure_unevenness(seconds: float) -> float:
