@@ -172,9 +172,8 @@ class _Simulation:
         self._changed = False
 
     def run(self) -> SimRun:
-        for number, missing in enumerate(self._missing):
-            if not missing:
-                self._become_ready(number)
+        for number in [number for number, missing in enumerate(self._missing) if not missing]:
+            self._become_ready(number)
         while self._arrivals or self._queue or self._cohorts:
             self._admit()
             blocked = self._place()
@@ -183,6 +182,8 @@ class _Simulation:
                 self._note_warps()
                 self._changed = False
             self._advance(blocked)
+        if self._changed:
+            self._note_warps()
         runs = tuple(self._run_of(number) for number in range(len(self._jobs)))
         latency = max((run.end_s for run in runs), default=0.0)
         return SimRun(runs, latency, steps(self._levels))
@@ -323,19 +324,20 @@ class _Simulation:
         hit = self._hit_rate()
         for cohort in cohorts:
             cohort.rate = cohort.launch.alone_rate
-        limited = self._fill(hit)
+        limited = self._fill(hit, set())
         if limited and len(limited) < len(cohorts):
             # What the memory holds back leaves arithmetic throughput to the others.
             for cohort in cohorts:
                 if cohort not in limited:
                     cohort.rate = cohort.launch.alone_rate
-            self._fill(hit)
+            self._fill(hit, limited)
 
-    def _fill(self, hit: float) -> set[_Cohort]:
-        """Bring the rates down to what SMs, DRAM and L2 allow; the cohorts that memory slowed."""
+    def _fill(self, hit: float, kept: set[_Cohort]) -> set[_Cohort]:
+        """Bring the rates down to what SMs, DRAM and L2 allow; the cohorts that memory slowed.
+        Those in ``kept`` are not slowed down by the others of their SMs."""
         for group in self._groups:
             if group.cohorts:
-                _share_compute(group)
+                _share_compute(group, kept)
         missed = 1 - hit
         dram = l2 = 0.0
         for cohort in self._cohorts:
@@ -465,15 +467,20 @@ def _issue_times(path: LaunchPath, jobs: Sequence[Job]) -> list[list[float]]:
     return issued
 
 
-def _share_compute(group: _Group) -> None:
-    """Slow the cohorts of an SM down in proportion where together they want more than it has."""
-    wanted = 0.0
+def _share_compute(group: _Group, kept: set[_Cohort]) -> None:
+    """Slow the cohorts of an SM down in proportion where together they want more than it has; but
+    for those in ``kept``, which leave something to the others."""
+    wanted, left = 0.0, 1.0
     for cohort in group.cohorts:
-        wanted += cohort.rate * cohort.each * cohort.launch.kernel.work.compute_s
-    if wanted > 1:
+        asked = cohort.rate * cohort.each * cohort.launch.kernel.work.compute_s
+        if cohort in kept:
+            left -= asked
+        else:
+            wanted += asked
+    if wanted > left:
         for cohort in group.cohorts:
-            if cohort.launch.kernel.work.compute_s:
-                cohort.rate /= wanted
+            if cohort not in kept and cohort.launch.kernel.work.compute_s:
+                cohort.rate *= left / wanted
 
 
 def _share_bytes(
