@@ -84,6 +84,38 @@ def test_a_file_from_the_shell_to_an_artifact_that_runs_with_torch_alone(
     assert "3, 10" in run.stdout
 
 
+def test_a_simulated_gpu_schedules_a_file_and_says_that_it_is_simulated(
+    stack: Stack, model: Path, tmp_path: Path
+) -> None:
+    listed = {d["name"]: d for d in json.loads(stack.plait("devices", "--json").stdout)}
+    gpu = listed["sim:v100"]
+    assert (gpu["kind"], gpu["online"], gpu["facts"]["simulated"]) == ("sim", True, True)
+    said = stack.plait("submit", str(model), "--device", "sim:v100", "--wait", "--json")
+    assert said.returncode == 0, said.stdout + said.stderr
+    job = json.loads(said.stdout)
+    assert [entry["simulated"] for entry in job["summary"]] == [True]
+    for result in job["results"]:
+        assert (result["simulated"], result["verified"], result["provider"]) == (True, True, "aten")
+        assert result["environment"]["fingerprint"] == gpu["fingerprint"]
+        assert result["environment"]["noise"]["complaint"] is None
+    words = " ".join(stack.plait("result", job["id"], "--artifact", str(tmp_path)).stdout.split())
+    assert "(simulated)" in words
+    [artifact] = tmp_path.glob("*.zip")
+    with zipfile.ZipFile(artifact) as archive:
+        assert json.loads(archive.read("schedule.json"))["summary"]["simulated"] is True
+    assert stack.plait("trace", job["id"], "-o", str(tmp_path)).returncode == 0
+    [traced] = tmp_path.glob("*.trace.json")
+    events = json.loads(traced.read_text())["traceEvents"]
+    assert "(simulated)" in next(e["args"]["name"] for e in events if e["name"] == "process_name")
+    assert any(event["ph"] == "C" and event["args"]["warps"] for event in events)
+    with stack.client() as client:
+        [counted] = [
+            s for s in client.get("/profiles/summary").json() if "sim:v100" in s["devices"]
+        ]
+    assert counted["simulated"]
+    assert counted["entries"] > 0
+
+
 def test_curl_with_a_token_uploads_and_schedules_onnx(
     stack: Stack, model: Path, tmp_path: Path
 ) -> None:
