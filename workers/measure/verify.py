@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from workers.devices.base import Device
 from workers.graph.graph import Graph
+from workers.graph.interpreter import run_graph
+from workers.graph.random_inputs import random_inputs
+from workers.measure.difference import explain_difference
+from workers.measure.tolerance import TOLERANCE, compare_outputs
 from workers.schedules.plan import Plan
 
-TOLERANCE = {
-    torch.float64: 1e-9,
-    torch.float32: 1e-4,
-    torch.float16: 1e-2,
-    torch.bfloat16: 5e-2,
-}
-"""Largest error allowed, relative to the largest magnitude in the expected output. Fusing and
-reordering change the last bits of every operator, and those errors add up over a deep network;
-other element types must agree exactly."""
+__all__ = [
+    "TOLERANCE", "Case", "Verification", "compare_outputs", "fresh_seeds", "reference_cases",
+    "verify",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Inputs by name, and what the original model made of them, in the order of the outputs."""
+    """Inputs by name, and what the original model made of them, in the order of the outputs.
+    ``seed`` is that of the inputs, to make them again."""
 
     inputs: Mapping[str, Tensor]
     expected: Sequence[Tensor]
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """``difference`` names the first output that differs and how; None if all cases agree.
-    ``max_abs_error`` is the largest over all cases, infinite where no error can be told."""
+    """``difference`` names the first output that differs, how, and the Unit that is to blame; None
+    if all cases agree. ``max_abs_error`` is the largest over all cases, infinite where no error
+    can be told."""
 
     cases: int
     max_abs_error: float
@@ -43,6 +45,24 @@ class Verification:
     @property
     def passed(self) -> bool:
         return self.difference is None
+
+
+def fresh_seeds(count: int) -> list[int]:
+    """Seeds that nobody has seen before: a Plan that is right on known inputs only is wrong."""
+    return [secrets.randbits(32) for _ in range(count)]
+
+
+def reference_cases(
+    graph: Graph, weights: Mapping[str, Tensor], seeds: Sequence[int]
+) -> list[Case]:
+    """Random inputs with what the reference interpreter makes of them, Unit after Unit: where there
+    is no original model at hand."""
+    cases = []
+    for seed in seeds:
+        inputs = random_inputs(graph, seed)
+        outputs = run_graph(graph, weights, inputs)
+        cases.append(Case(inputs, [outputs[name] for name in graph.outputs], seed))
+    return cases
 
 
 def verify(
@@ -56,8 +76,8 @@ def verify(
     """Run ``plan`` with the kernels of ``provider`` on every case. Raises ValueError without a case
     or for a case with another number of outputs, DeviceError if the Plan cannot run.
 
-    NaN never passes, not even where the original has it too: it could hide anything. An infinity
-    passes where the original has the same one.
+    The tolerance is that of ``workers.measure.tolerance``; NaN never passes. For the first output
+    that differs, the Unit that is wrong is searched for (``workers.measure.difference``).
     """
     if not cases:
         raise ValueError("nothing is verified by no cases")
@@ -74,47 +94,9 @@ def verify(
                 error, words = compare_outputs(outputs[name], expected)
                 largest = max(largest, error)
                 if words and difference is None:
-                    difference = f"output {name!r} of case {number}: {words}"
+                    seed = "" if case.seed is None else f" (seed {case.seed})"
+                    blame = explain_difference(
+                        executable, graph, weights, plan, case.inputs, case.expected
+                    )
+                    difference = f"output {name!r} of case {number}{seed}: {words}; {blame}"
     return Verification(len(cases), largest, difference)
-
-
-def compare_outputs(actual: Tensor, expected: Tensor) -> tuple[float, str | None]:
-    """The largest absolute error, and in words why it is too large, if it is."""
-    if (words := _misfit(actual, expected)) is not None:
-        return torch.inf, words
-    if not expected.numel():
-        return 0.0, None
-    if expected.dtype.is_floating_point:
-        return _float_error(actual, expected)
-    error = float((actual.double() - expected.double()).abs().max())
-    return error, f"it differs by {error:g}, no difference is allowed" if error else None
-
-
-def _misfit(actual: Tensor, expected: Tensor) -> str | None:
-    """Why no error can be told, if none can."""
-    if actual.dtype != expected.dtype:
-        return f"it is {actual.dtype}, expected {expected.dtype}"
-    if actual.shape != expected.shape:
-        return f"its shape is {tuple(actual.shape)}, expected {tuple(expected.shape)}"
-    if actual.isnan().any():
-        return "it has NaN"
-    if expected.isnan().any():
-        return "the original has NaN"
-    return None
-
-
-def _float_error(actual: Tensor, expected: Tensor) -> tuple[float, str | None]:
-    finite = expected.isfinite()
-    if not torch.equal(actual.isfinite(), finite) or not torch.equal(
-        actual[~finite], expected[~finite]
-    ):
-        return torch.inf, "its infinities are not where the original's are"
-    wide = expected[finite].double()
-    if not wide.numel():
-        return 0.0, None
-    error = float((actual[finite].double() - wide).abs().max())
-    allowed = TOLERANCE[expected.dtype] * float(wide.abs().max())
-    return (
-        error,
-        f"it differs by {error:g}, at most {allowed:g} is allowed" if error > allowed else None,
-    )
