@@ -151,7 +151,9 @@ class _Compiler:
         namespace: dict[str, Any] = dict(self._bound)
         exec("\n".join(lines), namespace)  # noqa: S102  # the text is made here, of numbered names
         # Not left among its own globals, or the weights would outlive it until a collection.
-        return CompiledUnit(unit.name, unit.inputs, unit.outputs, namespace.pop("unit"))
+        return CompiledUnit(
+            unit.name, unit.inputs, unit.outputs, namespace.pop("unit"), dict(self._calls)
+        )
 
     def _statement(self, operator: Operator) -> str:
         arguments = [self._expression(argument) for argument in operator.arguments]
