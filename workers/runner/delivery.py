@@ -16,7 +16,7 @@ from workers.graph.importers.source import ModelSource
 from workers.graph.random_inputs import random_inputs
 from workers.graph.serialize import graph_hash
 from workers.measure.compare import Comparison, compare
-from workers.measure.environment import environment
+from workers.measure.environment import Load, environment, load_now
 from workers.measure.noise import Quiet
 from workers.measure.verify import Case, Verification, verify
 from workers.runner.outcome import ScheduleOutcome
@@ -60,10 +60,11 @@ def deliver(
         executables = _prepare(right, model, place, stack)
         inputs = cases[0].inputs
         simulated = place.device.facts.simulated
+        before = load_now()
         compared, quiet = watch.measure(
             lambda: compare(executables, inputs, BASELINE, simulated=simulated)
         )
-        conditions = _conditions(place, quiet)
+        conditions = _conditions(place, before, quiet)
         reporter.step("verifying", steps - 2, steps, "measuring the leader again")
         winner, final = _decide(right, compared, model, place, cases[0], reporter, watch)
         reporter.step("verifying", steps - 1, steps, "recording timelines")
@@ -145,10 +146,10 @@ def _prepare(
     }
 
 
-def _conditions(place: Workplace, quiet: Quiet) -> dict[str, Any]:
-    """Under what conditions the results were measured."""
-    stamp = environment(place.device.facts).to_json()
-    return {**stamp, "noise": {**quiet.to_json(), "allowed": place.noise.allow}}
+def _conditions(place: Workplace, before: Load, quiet: Quiet) -> dict[str, Any]:
+    """Under what conditions the results were measured, just now."""
+    stamp = environment(place.device.facts, before, quiet).to_json()
+    return {**stamp, "noise": {**stamp["noise"], "allowed": place.noise.allow}}
 
 
 def _decide(
