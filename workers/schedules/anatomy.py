@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from workers.graph.graph import Graph, Operator, Unit
@@ -48,24 +48,28 @@ def read_units(graph: Graph, units: Sequence[str]) -> list[Anatomy] | str:
         if isinstance(anatomy, str):
             return f"unit {name!r} cannot be merged: {anatomy}"
         found.append(anatomy)
+    return next(_differences(found, graph), found)
+
+
+def _differences(found: Sequence[Anatomy], graph: Graph) -> Iterator[str]:
     first = found[0]
     for other in found[1:]:
         both = f"units {first.unit.name!r} and {other.unit.name!r}"
         if _form(first.before) != _form(other.before):
-            return f"{both} compute different things before their layers"
+            yield f"{both} compute different things before their layers"
+            return
         renamed = _renaming(first.before, other.before)
         if renamed.get(other.layer.source, other.layer.source) != first.layer.source:
-            return f"{both} read {first.layer.source!r} and {other.layer.source!r}"
+            yield f"{both} read {first.layer.source!r} and {other.layer.source!r}"
     reason = why_not_one([anatomy.layer for anatomy in found], graph)
     if reason:
-        return reason
+        yield reason
     for other in found[1:]:
         if _form(first.after, first.stages) != _form(other.after, other.stages):
-            return (
+            yield (
                 f"units {first.unit.name!r} and {other.unit.name!r} compute different things from"
                 f" the results of their layers: {_targets(first.after)} and {_targets(other.after)}"
             )
-    return found
 
 
 def _take_apart(unit: Unit, graph: Graph) -> Anatomy | str:
@@ -84,19 +88,21 @@ def _take_apart(unit: Unit, graph: Graph) -> Anatomy | str:
     computed_before = {name for operator in before for name in operator.outputs}
     after, views = [], []
     on_result = set(layers[0].outputs)
+    viewable = {*layers[0].outputs, *graph.inputs, *graph.weights}
     for operator in unit.operators:
         if operator is layers[0] or operator in before:
             continue
         if is_pointwise(operator) and operator.inputs and on_result.issuperset(operator.inputs):
             on_result.update(operator.outputs)
             after.append(operator)
-        elif is_kernel_free(operator.target) and not computed_before.intersection(operator.inputs):
+        elif is_kernel_free(operator.target) and viewable.issuperset(operator.inputs):
             views.append(operator)
         else:
             return (
                 f"{operator.target} of {operator.name!r} is neither a pointwise operator on the"
-                " layer's result alone nor a view"
+                " layer's result alone nor a view of it"
             )
+        viewable.update(operator.outputs)
     for name in unit.outputs:
         if name in computed_before:
             return f"{name!r}, which it computes before its layer, is read elsewhere"

@@ -121,7 +121,7 @@ class _Rewriting:
             if name in self._merged:
                 raise ScheduleError(f"stage {number}: unit {name!r} is in the schedule twice")
         unit = self._unit(found)
-        self.units[names[0]] = unit
+        self.units[min(names, key=self._graph.index.__getitem__)] = unit
         self._merged.update(names)
         return Stage(((unit.name,),), threads=stage.threads if len(stage.threads) == 1 else ())
 
@@ -154,10 +154,7 @@ class _Rewriting:
         weight = self._weight(f"{name}.weight", layer.weight)
         bias = None if layer.bias is None else self._weight(f"{name}.bias", layer.bias)
         self._values[name] = layer.result
-        operators = [
-            *first.before,
-            layer.operator(name, weight, bias),
-        ]
+        operators = [*first.before, layer.operator(name, weight, bias)]
         whole = {first.stages[0]: name}
         operators += [self._widened(o, whole, layer.result.shape) for o in first.after]
         for position, value in enumerate(first.stages):
