@@ -130,8 +130,8 @@ def test_memory_is_what_lives_at_once() -> None:
         return use.peak_bytes // MATRIX
 
     assert peak(chain(1)) == 2  # the input and the result
-    assert peak(chain(10)) == 2  # what is read and what is made
-    assert peak(wide(5)) == 6  # the source and five branches; then these and the join
+    assert peak(chain(10)) == 3  # the input, what is read and what is made
+    assert peak(wide(5)) == 7  # beside the input a source and five branches, then these and a join
 
 
 def test_a_run_can_be_cancelled_and_the_next_one_works() -> None:

@@ -112,11 +112,8 @@ class SimExecutable(Executable):
     def memory(self, inputs: Mapping[str, Tensor]) -> MemoryUse:
         self._check(inputs)
         weights = sum(self._graph.values[name].nbytes for name in self._graph.weights)
-        spans = {
-            launch.unit: (job.start_s, job.end_s)
-            for launch, job in zip(self._plan.launches, self._simulated.jobs, strict=True)
-        }
-        return MemoryUse(weights, peak_bytes(self._graph, spans))
+        spans = [(job.start_s, job.end_s) for job in self._simulated.jobs]
+        return MemoryUse(weights, peak_bytes(self._plan, self._graph, spans))
 
     def cancel(self) -> None:
         if self._running:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from workers.devices.base import DeviceError
 from workers.graph.graph import Graph
+from workers.schedules.lifetimes import lifetimes
+from workers.schedules.plan import Plan
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -96,28 +99,19 @@ def check_weights(graph: Graph, weights: Mapping[str, Tensor]) -> None:
                 )
 
 
-def peak_bytes(graph: Graph, spans: Mapping[str, tuple[float, float]]) -> int:
+def peak_bytes(plan: Plan, graph: Graph, spans: Sequence[tuple[float, float]]) -> int:
     """The most bytes that inputs and computed values take at one moment, if each is kept from the
-    start of the Unit that computes it to the end of the last one that reads it.
+    start of the launch that computes it to the end of the last one that reads it; views take none.
 
-    Inputs are there from the start, outputs until the end.
+    ``spans`` are (start, end) of each launch. Inputs are the caller's and there all along.
     """
-    end_of_all = max((end for _, end in spans.values()), default=0.0)
-    last_read: dict[str, float] = {}
-    for unit in graph.units:
-        for name in unit.inputs:
-            last_read[name] = max(last_read.get(name, 0.0), spans[unit.name][1])
-    last_read.update(dict.fromkeys(graph.outputs, end_of_all))
+    end_of_all = max((end for _, end in spans), default=0.0)
     changes: list[tuple[float, int, int]] = []
-    made = {name: spans[unit.name] for unit in graph.units for name in unit.outputs}
-    for name in graph.inputs:
-        made[name] = (0.0, 0.0)
-    for name, (start, end) in made.items():
-        size = graph.values[name].nbytes
+    for life in lifetimes(plan, graph):
+        users = [number for number in range(len(spans)) if life.users >> number & 1]
+        last = end_of_all if life.returned else max(spans[number][1] for number in users)
         # At one moment, what starts is there before what ends has gone.
-        changes += [(start, 0, size), (max(last_read.get(name, end), end), 1, -size)]
-    most = level = 0
-    for _, _, change in sorted(changes):
-        level += change
-        most = max(most, level)
-    return most
+        changes += [(spans[life.maker][0], 0, life.nbytes), (last, 1, -life.nbytes)]
+    levels = accumulate(change for _, _, change in sorted(changes))
+    given = sum(graph.values[name].nbytes for name in graph.inputs)
+    return given + max(levels, default=0)
