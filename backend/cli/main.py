@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from backend.cli import jobs, profiles, tokens, zoo
+from backend.cli import artifact, jobs, profiles, tokens, zoo
 from backend.cli.devices import devices
 from backend.cli.doctor import doctor
 from backend.cli.inspect import inspect
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.add_typer(tokens.app, name="token")
 app.add_typer(zoo.app, name="zoo")
 app.add_typer(profiles.app, name="profiles")
+app.add_typer(artifact.app, name="artifact")
 for command in (
     *(up, down, status, login, doctor),
     *(jobs.submit, jobs.watch, jobs.jobs, jobs.result, jobs.trace, jobs.cancel, jobs.retry),

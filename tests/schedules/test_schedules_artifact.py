@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,20 @@ from workers.graph.interpreter import run_graph
 from workers.graph.random_inputs import random_inputs
 from workers.graph.serialize import graph_hash
 from workers.schedules import run
-from workers.schedules.artifact import write_artifact
+from workers.schedules.artifact import (
+    ArtifactError,
+    read_artifact,
+    require_made_for,
+    write_artifact,
+)
 from workers.schedules.lower import lower
-from workers.schedules.schedule import ScheduleKey, Stage, StageSchedule, schedule_from_json
+from workers.schedules.schedule import (
+    ScheduleError,
+    ScheduleKey,
+    Stage,
+    StageSchedule,
+    schedule_from_json,
+)
 
 GRAPH = graph_of(wide(3), "model")
 WEIGHTS = {"w": torch.randn(SIDE, SIDE, generator=torch.Generator().manual_seed(1)) / 3}
@@ -251,3 +263,138 @@ def test_special_arguments_are_decoded() -> None:
     assert values["a"].tolist() == [-torch.inf, -torch.inf]
     assert values["b"].tolist() == [1.0, 1.0]
     assert "c" not in values
+
+
+def rewritten(path: Path, **files: bytes | None) -> Path:
+    """A copy of the zip with files replaced, added, or left out where None; ``__`` is a slash and
+    ``_0`` a dot."""
+    changed = path.with_name("changed.zip")
+    edits = {name.replace("__", "/").replace("_0", "."): data for name, data in files.items()}
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
+        for entry in old.infolist():
+            data = edits.pop(entry.filename, old.read(entry))
+            if data is not None:
+                new.writestr(entry.filename, data)
+        for name, data in edits.items():
+            new.writestr(name, data or b"")
+    return changed
+
+
+def edited(path: Path, edit: Callable[[dict[str, Any]], object]) -> Path:
+    with zipfile.ZipFile(path) as archive:
+        document = json.loads(archive.read("schedule.json"))
+    edit(document)
+    return rewritten(path, schedule_0json=json.dumps(document).encode())
+
+
+def test_what_was_written_is_read_again(artifact: Path) -> None:
+    found = read_artifact(artifact.parent / "model.zip")
+    assert (found.graph, found.schedule, found.key) == (GRAPH, SCHEDULE, KEY)
+    assert found.plan == lower(SCHEDULE, GRAPH, 2)
+    assert torch.equal(found.weights["w"], WEIGHTS["w"])
+    assert (found.provider, found.summary, found.parallelism) == ("aten", {"latency_ms": 1.5}, 2)
+    assert found.graph_hash == found.key.graph_hash
+
+
+def test_a_schedule_that_merges_keeps_both_graphs_apart(tmp_path: Path) -> None:
+    """The plan is for the rewritten graph, which is stored; the key is the original's."""
+    original = ScheduleKey("0" * 32, "cpu-1", "float32", 1, {})
+    merging = StageSchedule("ios", (Stage((("a",), ("b",)), "merge"),))
+    path, plan = tmp_path / "m.zip", lower(SCHEDULE, GRAPH, 2)
+    write_artifact(path, GRAPH, WEIGHTS, merging, original, plan, {}, 2, provider="inductor")
+    found = read_artifact(path)
+    assert found.key.graph_hash == "0" * 32
+    assert found.graph_hash == graph_hash(GRAPH)
+    assert found.provider == "inductor"
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path)
+    torch.testing.assert_close(
+        run.load(tmp_path)(**random_inputs(GRAPH, 1))["u4"],
+        run_graph(GRAPH, WEIGHTS, random_inputs(GRAPH, 1))["u4"],
+    )
+
+
+def _swap_launches(document: dict[str, Any]) -> None:
+    launches = document["plan"]["launches"]
+    launches[0], launches[-1] = launches[-1], launches[0]
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda d: d.update(version=7), "schedule version 7 is not 1; schedule again"),
+        (lambda d: d.update(format="x"), "not a Plait schedule"),
+        (lambda d: d.pop("plan"), "malformed, or of another version of Plait: KeyError('plan')"),
+        (lambda d: d.pop("graph_hash"), "KeyError('graph_hash'); schedule again"),
+        (lambda d: d.update(graph_hash="f" * 32), "but the stored one has"),
+        (lambda d: d.update(parallelism=0), "'parallelism' is no count"),
+        (lambda d: d["plan"]["launches"].pop(), "unit 'u4' is never launched"),
+        (lambda d: d["plan"].update(launches=5), "malformed"),
+        (_swap_launches, "waits for event"),
+        (lambda d: d["plan"]["streams"][0].update(threads=1), "not what this version of Plait"),
+        (lambda d: d["arrangement"]["hosts"].pop(), "'arrangement', which run.py follows"),
+        (lambda d: d["stages"].pop(), "not of the same units"),
+    ],
+)
+def test_a_schedule_that_does_not_fit_is_refused(
+    artifact: Path, edit: Callable[[dict[str, Any]], object], words: str
+) -> None:
+    path = edited(artifact.parent / "model.zip", edit)
+    with pytest.raises(ArtifactError) as error:
+        read_artifact(path)
+    assert words in str(error.value)
+    assert str(path) in str(error.value)
+
+
+def test_a_zip_of_something_else_is_refused(artifact: Path) -> None:
+    good = artifact.parent / "model.zip"
+    with pytest.raises(ArtifactError, match=r"it has no model/graph\.json"):
+        read_artifact(rewritten(good, model__graph_0json=None))
+    with pytest.raises(ArtifactError, match=r"it has '\.\./evil' besides"):
+        read_artifact(rewritten(good, **{"../evil": b"x"}))
+    with pytest.raises(ArtifactError, match=r"schedule\.json is not JSON"):
+        read_artifact(rewritten(good, schedule_0json=b"{"))
+    with pytest.raises(ArtifactError, match="the model is broken: cannot read the graph"):
+        read_artifact(rewritten(good, model__weights_0safetensors=b"junk"))
+    with pytest.raises(ArtifactError, match="cannot be read as a zip"):
+        read_artifact(good.with_name("missing.zip"))
+    text = good.with_name("text.zip")
+    text.write_text("no zip")
+    with pytest.raises(ArtifactError, match="cannot be read as a zip"):
+        read_artifact(text)
+    packed = good.with_name("packed.zip")
+    with zipfile.ZipFile(good) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+        for entry in old.infolist():
+            new.writestr(entry.filename, old.read(entry))
+    with pytest.raises(ArtifactError, match="is compressed"):
+        read_artifact(packed)
+
+
+def test_a_flipped_bit_in_the_weights_is_noticed(artifact: Path) -> None:
+    path = artifact.parent / "model.zip"
+    content = bytearray(path.read_bytes())
+    at = content.index(WEIGHTS["w"].numpy().tobytes())
+    content[at + 5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ArtifactError, match="Bad CRC-32"):
+        read_artifact(path)
+
+
+def test_an_operator_that_is_not_allowed_is_refused(artifact: Path) -> None:
+    graph = (artifact / "model" / "graph.json").read_text()
+    changed = graph.replace("aten.tanh.default", "os.system.default").encode()
+    with pytest.raises(ArtifactError, match=r"calls 'os\.system\.default', which is not allowed"):
+        read_artifact(rewritten(artifact.parent / "model.zip", model__graph_0json=changed))
+
+
+def test_another_device_is_told_what_to_run_again(artifact: Path) -> None:
+    found = read_artifact(artifact.parent / "model.zip")
+    require_made_for(found, "cpu", "cpu-1", {"torch": torch.__version__}, graph_hash(GRAPH))
+    with pytest.raises(ScheduleError) as error:
+        require_made_for(found, "cpu", "cpu-2", {"torch": "9.9"})
+    text = str(error.value)
+    assert "device_fingerprint is 'cpu-1', here it is 'cpu-2'" in text
+    assert "here it is {'torch': '9.9'}" in text
+    assert text.endswith("schedule again: plait schedule MODEL --device cpu --batch 1")
+    with pytest.raises(ScheduleError, match="graph_hash"):
+        require_made_for(found, "cpu", "cpu-1", {"torch": torch.__version__}, "e" * 32)
