@@ -39,6 +39,17 @@ describe("compare", () => {
     expect(second?.pending).toEqual(["greedy", "ios"]);
   });
 
+  it("prefers what was measured in turns to two medians", () => {
+    const turns = { speedup: 1.1, speedup_low: 1.05, speedup_high: 1.2, verdict: "faster" };
+    const [batch] = compare({ batch_sizes: [1], schedulers: ["ios"] }, [
+      result("sequential", 1, 10),
+      { ...result("ios", 1, 8), search: turns },
+    ]);
+    expect(batch?.rows[0]?.ratio).toBe(1.1);
+    expect(batch?.rows[0]?.verdict).toEqual({ speedup: 1.1, low: 1.05, high: 1.2, differs: true });
+    expect(batch?.rows[1]?.verdict).toBeNull();
+  });
+
   it("has no ratio before the baseline is there", () => {
     const [batch] = compare({ batch_sizes: [1], schedulers: ["ios"] }, [result("ios", 1, 8)]);
     expect(batch?.rows[0]?.ratio).toBeNull();

@@ -1,6 +1,8 @@
 /** Results side by side: which batch, in which order, against which baseline. */
 import type { BatchSummary, JobCreate, Result } from "@/api/types";
 
+import { type Verdict, verdictOf } from "./verdict";
+
 /** What every job runs beside the schedulers that were asked for. */
 export const BASELINE = "sequential";
 
@@ -8,6 +10,8 @@ export interface Compared {
   result: Result;
   /** Baseline latency over this one's; null while the baseline has not been measured. */
   ratio: number | null;
+  /** The same with its interval, where the two were measured in turns. */
+  verdict: Verdict | null;
 }
 
 export interface BatchComparison {
@@ -31,12 +35,19 @@ export function compare(asked: Asked, results: readonly Result[]): BatchComparis
       rows: ofBatch
         .map((result) => ({
           result,
-          ratio: baseline === undefined ? null : baseline / result.latency_ms,
+          ...against(baseline, result),
         }))
         .sort((a, b) => a.result.latency_ms - b.result.latency_ms),
       pending: schedulers.filter((name) => ofBatch.every((result) => result.scheduler !== name)),
     };
   });
+}
+
+/** What was measured in turns says more than two medians of different minutes. */
+function against(baseline: number | undefined, result: Result): Omit<Compared, "result"> {
+  const verdict = result.scheduler === BASELINE ? null : verdictOf(result.search);
+  if (verdict !== null) return { ratio: verdict.speedup, verdict };
+  return { ratio: baseline === undefined ? null : baseline / result.latency_ms, verdict };
 }
 
 /** Whether anything was faster than what the user already had. */

@@ -39,6 +39,12 @@ describe("conditionSections", () => {
     expect(titles.map(({ title }) => title)).toEqual(["Conditions", "Versions"]);
   });
 
+  it("says when a load was seen", () => {
+    const environment = { after: { running: 5 }, before: { running: 1 } };
+    const titles = conditionSections({ environment, simulated: false }).map(({ title }) => title);
+    expect(titles).toEqual(["After measuring", "Before measuring"]);
+  });
+
   it("has none for a result of before conditions were kept", () => {
     expect(conditionSections({ environment: {}, simulated: false })).toEqual([]);
   });

@@ -3,6 +3,11 @@ import type { Result } from "@/api/types";
 
 import { factLabel, isMapping, type Lines, linesOf } from "./facts";
 
+const TITLES: Record<string, string> = {
+  before: "Before measuring",
+  after: "After measuring",
+};
+
 type Conditions = Pick<Result, "environment" | "simulated">;
 
 export interface Section {
@@ -22,7 +27,7 @@ export function conditionSections({ environment, simulated }: Conditions): Secti
   return [
     { title: "Conditions", lines: top },
     ...nested.map(([key, value]) => ({
-      title: factLabel(key),
+      title: TITLES[key] ?? factLabel(key),
       lines: isMapping(value) ? linesOf(value, SAID_ALREADY) : [],
     })),
   ].filter(({ lines }) => lines.length > 0);

@@ -10,7 +10,10 @@ describe("factLabel", () => {
     expect(factLabel("busy_share")).toBe("Busy share");
     expect(factLabel("taken_at")).toBe("Taken");
     expect(factLabel("mhz")).toBe("MHz");
+    expect(factLabel("onednn")).toBe("oneDNN");
+    expect(factLabel("total_gib")).toBe("Total");
     expect(factLabel("torch")).toBe("Torch");
+    expect(factLabel("OMP_NUM_THREADS")).toBe("OMP_NUM_THREADS");
     expect(factLabel("s")).toBe("S");
   });
 });

@@ -12,6 +12,7 @@ const UNITS: Record<string, (value: number) => string> = {
   s: (value) => `${plain(value)} s`,
   seconds: (value) => `${plain(value)} s`,
   mhz: (value) => `${plain(value)} MHz`,
+  gib: (value) => `${plain(value)} GiB`,
   c: (value) => `${plain(value)} °C`,
   w: (value) => `${plain(value)} W`,
 };
@@ -33,15 +34,20 @@ const SPELLED: Record<string, string> = {
   os: "OS",
   pid: "PID",
   pytorch: "PyTorch",
+  openmp: "OpenMP",
   sm: "SM",
+  smt: "SMT",
 };
 
-/** `load_per_core` is "Load per core"; the unit of `memory_bytes` goes to its value. */
+/** `load_per_core` is "Load per core"; the unit of `memory_bytes` goes to its value. The name of an
+ * environment variable is left as it is. */
 export function factLabel(key: string): string {
+  if (key === key.toUpperCase()) return key;
   const words = key.split("_");
   if (words.length > 1 && SILENT.has(words.at(-1) ?? "")) words.pop();
-  const [first = "", ...rest] = words.map((word) => SPELLED[word] ?? word);
-  return [first.charAt(0).toUpperCase() + first.slice(1), ...rest].join(" ");
+  const [first = "", ...rest] = words;
+  const start = SPELLED[first] ?? first.charAt(0).toUpperCase() + first.slice(1);
+  return [start, ...rest.map((word) => SPELLED[word] ?? word)].join(" ");
 }
 
 /** One fact as text; a list or a mapping in one line. Nothing for what is not known. */

@@ -18,7 +18,8 @@ interface ResultRowProps {
   onDetails: (result: Result) => void;
 }
 
-export function ResultRow({ row: { result, ratio }, jobId, onDetails }: ResultRowProps) {
+export function ResultRow({ row, jobId, onDetails }: ResultRowProps) {
+  const { result } = row;
   const weight = result.winner ? 600 : 400;
   return (
     <Table.Tr
@@ -46,10 +47,14 @@ export function ResultRow({ row: { result, ratio }, jobId, onDetails }: ResultRo
       </Table.Td>
       <Table.Td ta="right" c="dimmed">
         <Tooltip label={`of ${result.samples} runs`}>
-          <span>{interval(result.low_ms, result.high_ms)}</span>
+          <span>
+            {result.low_ms === result.high_ms ? "exact" : interval(result.low_ms, result.high_ms)}
+          </span>
         </Tooltip>
       </Table.Td>
-      <Table.Td ta="right">{ratio === null ? "" : times(ratio)}</Table.Td>
+      <Table.Td ta="right">
+        <ToBaseline row={row} />
+      </Table.Td>
       <Table.Td>
         <Verified result={result} />
       </Table.Td>
@@ -86,6 +91,23 @@ function NoiseBadge({ complaint }: { complaint: string | null }) {
       <Badge color="orange" size="sm" tt="none" maw="none" flex="none" data-testid="noise-badge">
         busy machine
       </Badge>
+    </Tooltip>
+  );
+}
+
+function ToBaseline({ row: { ratio, verdict } }: { row: Compared }) {
+  if (ratio === null) return null;
+  if (verdict === null) return times(ratio);
+  const range = `${times(verdict.low)} to ${times(verdict.high)}`;
+  return (
+    <Tooltip label={`${times(ratio)} as fast, 95 % interval ${range}, measured in turns`}>
+      {verdict.differs ? (
+        <span>{times(ratio)}</span>
+      ) : (
+        <Text span size="sm" c="dimmed">
+          no difference
+        </Text>
+      )}
     </Tooltip>
   );
 }
