@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backend.jobs.schemas import Provider
+from backend.settings import Settings
 from workers.devices.base import Device
 from workers.graph.graph import Graph
 from workers.graph.importers.sandbox import SandboxLimits
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
 
 BASELINE = "sequential"
 """The schedule that every job measures and that wins unless another one is really faster."""
+
+
+def keep_kernels(settings: Settings) -> None:
+    """Let devices keep the kernels that they compile among this service's own data, unless
+    PLAIT_KERNEL_CACHE names another place: it is code, and the import sandbox never sees it."""
+    os.environ.setdefault("PLAIT_KERNEL_CACHE", str(settings.home / "kernels"))
 
 
 @dataclass(frozen=True, slots=True)
