@@ -1,21 +1,29 @@
-"""What holds for every device of this machine."""
+"""What holds for every device of this machine.
+
+Simulated devices differ in numbers alone: two of them pass the whole suite, the others a part.
+"""
 
 from __future__ import annotations
 
+import itertools
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.graphs import DIAMOND, SIDE, Dag, chain, dags, graph_of, wide
-from support.schedules import schedules, sequential
+from support.schedules import schedules, sequential, stream_schedules
 from torch import Tensor
 
+from workers import devices
 from workers.devices import discover, open_device
-from workers.devices.base import Device, DeviceError
+from workers.devices.base import CancelledError, Device, DeviceError
 from workers.graph.graph import Graph, Operator, ValueRef
 from workers.graph.interpreter import run_graph
 from workers.graph.random_inputs import random_inputs
@@ -27,7 +35,11 @@ from workers.schedules.validate import PlanError
 WEIGHTS = {"w": torch.randn(SIDE, SIDE, generator=torch.Generator().manual_seed(1)) / 3}
 
 
-@pytest.fixture(scope="module", params=[facts.name for facts in discover()])
+REAL = [facts.name for facts in discover() if not facts.simulated]
+SIMULATED = [facts.name for facts in discover() if facts.simulated]
+
+
+@pytest.fixture(scope="module", params=[*REAL, *SIMULATED[:2]])
 def device(request: pytest.FixtureRequest) -> Iterator[Device]:
     opened = open_device(request.param)
     yield opened
@@ -45,6 +57,18 @@ def greedy(graph: Graph, device: Device) -> Plan:
     return lower(schedule, graph, device.facts.parallelism)
 
 
+def any_plan(data: st.DataObject, device: Device, graph: Graph, dag: Dag) -> Plan:
+    """A random Plan: of stages, or of streams."""
+    drawn = data.draw(schedules(graph, dag) | stream_schedules(graph, dag))
+    return lower(drawn, graph, device.facts.parallelism)
+
+
+def all_values(graph: Graph, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What every Unit computes, by the reference."""
+    names = tuple(name for unit in graph.units for name in unit.outputs)
+    return run_graph(replace(graph, outputs=names), WEIGHTS, inputs)
+
+
 def assert_same(outputs: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     assert outputs.keys() == expected.keys()
     for name, tensor in expected.items():
@@ -57,10 +81,11 @@ def test_a_run_computes_what_the_interpreter_does(
     device: Device, data: st.DataObject, dag: Dag, seed: int
 ) -> None:
     graph = graph_of(dag)
-    plan = lower(data.draw(schedules(graph, dag)), graph, device.facts.parallelism)
+    plan = any_plan(data, device, graph, dag)
     inputs = random_inputs(graph, seed)
     with device.prepare(graph, WEIGHTS, plan) as executable:
         assert_same(executable.run(inputs), run_graph(graph, WEIGHTS, inputs))
+        assert_same(executable.values(inputs), all_values(graph, inputs))
 
 
 @pytest.mark.parametrize("dag", [chain(30), wide(12), DIAMOND], ids=["chain", "wide", "diamond"])
@@ -90,7 +115,7 @@ def test_a_timeline_covers_every_unit_in_order(
     device: Device, data: st.DataObject, dag: Dag
 ) -> None:
     graph = graph_of(dag)
-    plan = lower(data.draw(schedules(graph, dag)), graph, device.facts.parallelism)
+    plan = any_plan(data, device, graph, dag)
     with device.prepare(graph, WEIGHTS, plan) as executable:
         spans = executable.timeline(random_inputs(graph, 0)).spans
     assert {span.unit: span.stream for span in spans} == {
@@ -105,6 +130,67 @@ def test_a_timeline_covers_every_unit_in_order(
         assert span.kind == unit.kind
         for before in predecessors:
             assert by_unit[graph.units[before].name].end_ms <= span.start_ms
+    for stream in range(len(plan.streams)):
+        ordered = [by_unit[launch.unit] for launch in plan.launches if launch.stream == stream]
+        for earlier, later in itertools.pairwise(ordered):
+            assert earlier.end_ms <= later.start_ms
+
+
+@settings(deadline=None, max_examples=20)
+@given(data=st.data(), dag=dags(max_units=8))
+def test_a_profile_and_memory_cover_every_unit(
+    device: Device, data: st.DataObject, dag: Dag
+) -> None:
+    graph = graph_of(dag)
+    inputs = random_inputs(graph, 0)
+    with device.prepare(graph, WEIGHTS, any_plan(data, device, graph, dag)) as executable:
+        kernels = executable.profile(inputs)
+        memory = executable.memory(inputs)
+    assert {kernel.unit for kernel in kernels} == set(graph.index)
+    assert all(kernel.name and 0 <= kernel.duration_ms < 1000 for kernel in kernels)
+    if device.facts.gpu is None:
+        assert all(kernel.grid is None and kernel.block is None for kernel in kernels)
+    assert memory.weights_bytes == WEIGHTS["w"].nbytes
+    computed = [spec for name, spec in graph.values.items() if name != "w"]
+    # An allocator may round each value up.
+    most = sum(-(-spec.nbytes // 512) * 512 for spec in computed)
+    # The last Unit of all reads something, and writes its output.
+    assert 2 * computed[0].nbytes <= memory.peak_bytes <= most
+
+
+def test_a_cancelled_run_ends_soon_and_the_next_one_is_right(device: Device) -> None:
+    graph = graph_of(wide(4))
+    inputs = random_inputs(graph, 0)
+    with device.prepare(graph, WEIGHTS, greedy(graph, device)) as executable:
+        executable.cancel()  # nothing is in progress
+        if not device.facts.simulated:
+            for _ in range(3):
+                canceller = threading.Timer(0.1, executable.cancel)
+                canceller.start()
+                started = time.monotonic()
+                with pytest.raises(CancelledError, match="graph 'dag' was cancelled"):
+                    executable.time(inputs, repeats=10**7)
+                assert time.monotonic() - started < 10
+                canceller.join()
+        assert_same(executable.run(inputs), run_graph(graph, WEIGHTS, inputs))
+        executable.cancel()
+        assert len(executable.time(inputs, repeats=3)) == 3
+
+
+def test_every_provider_computes_the_same(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAIT_KERNEL_CACHE", str(tmp_path))
+    graph = graph_of(chain(2))
+    plan = lower(sequential(graph), graph, device.facts.parallelism)
+    inputs = random_inputs(graph, 0)
+    assert device.facts.providers[0] == "aten"
+    for provider in device.facts.providers:
+        with device.prepare(graph, WEIGHTS, plan, provider) as executable:
+            assert_same(executable.run(inputs), run_graph(graph, WEIGHTS, inputs))
+            assert {kernel.unit for kernel in executable.profile(inputs)} == set(graph.index)
+    with pytest.raises(DeviceError, match="provider 'tvm'"):
+        device.prepare(graph, WEIGHTS, plan, "tvm")
 
 
 @pytest.mark.timeout(60)
@@ -225,3 +311,38 @@ def test_facts_are_stable_and_complete(device: Device) -> None:
     assert facts.parallelism >= 1
     assert facts.memory_bytes > 0
     assert facts.versions["torch"] == torch.__version__
+
+
+def test_what_is_simulated_says_so_and_is_the_same_every_time(device: Device) -> None:
+    facts = device.facts
+    assert facts.simulated == facts.name.startswith("sim:") == (facts.kind == "sim")
+    assert facts.gpu is not None if facts.simulated else facts.kind != "sim"
+    if not facts.simulated:
+        return
+    graph = graph_of(wide(5))
+    plan, inputs = greedy(graph, device), random_inputs(graph, 0)
+    found = []
+    for _ in range(2):
+        with device.prepare(graph, WEIGHTS, plan) as executable:
+            found.append((set(executable.time(inputs, 5)), executable.timeline(inputs)))
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 1
+
+
+@pytest.mark.parametrize("name", SIMULATED[2:])
+def test_every_simulated_device_runs_and_times(name: str) -> None:
+    opened = devices.open_device(name)
+    graph = graph_of(wide(6))
+    inputs = random_inputs(graph, 4)
+    with opened.prepare(graph, WEIGHTS, greedy(graph, opened)) as executable:
+        assert_same(executable.run(inputs), run_graph(graph, WEIGHTS, inputs))
+        assert 0 < executable.time(inputs, 1)[0] < 10
+        assert {span.unit for span in executable.timeline(inputs).spans} == set(graph.index)
+        assert {kernel.unit for kernel in executable.profile(inputs)} == set(graph.index)
+    opened.close()
+
+
+def test_devices_are_told_apart() -> None:
+    found = devices.discover()
+    assert len({facts.fingerprint for facts in found}) == len(found)
+    assert len({facts.name for facts in found}) == len(found)
