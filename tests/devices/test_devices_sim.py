@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -110,10 +111,7 @@ def test_a_timeline_explains_itself(data: st.DataObject, dag: Dag) -> None:
     assert timeline.resident_warps[-1][1] == 0
     # Warps times duration, of the timeline and of one block of four warps for each kernel.
     area = sum(
-        warps * (after - begin)
-        for (begin, warps), (after, _) in zip(
-            timeline.resident_warps, timeline.resident_warps[1:], strict=False
-        )
+        warps * (after - begin) for (begin, warps), (after, _) in pairwise(timeline.resident_warps)
     )
     assert all(kernel.block == (128, 1, 1) and kernel.grid == (1, 1, 1) for kernel in kernels)
     assert area == pytest.approx(sum(4 * kernel.duration_ms for kernel in kernels))
