@@ -4,6 +4,7 @@ import { conditionSections, noiseComplaint } from "./conditions";
 
 const ENVIRONMENT = {
   device: "two cores",
+  simulated: false,
   load_per_core: 0.25,
   versions: { torch: "2.13.0", python: "3.12.4" },
   noise: { busy_share: 0.4, others: [], complaint: "other processes take 40% of its CPU time" },
@@ -21,15 +22,15 @@ describe("conditionSections", () => {
         ],
       },
       {
+        title: "Noise",
+        lines: [["Busy share", "40 %"]],
+      },
+      {
         title: "Versions",
         lines: [
           ["Torch", "2.13.0"],
           ["Python", "3.12.4"],
         ],
-      },
-      {
-        title: "Noise",
-        lines: [["Busy share", "40 %"]],
       },
     ]);
   });

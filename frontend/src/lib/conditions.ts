@@ -18,12 +18,15 @@ export interface Section {
 /** What `noiseComplaint` gives stands above all the others. */
 const SAID_ALREADY = new Set(["complaint"]);
 
-/** The facts at the top under a title of their own, then a section for each mapping. */
+/** The facts at the top under a title of their own, then a section for each mapping, of which the
+ * noise tells most. */
 export function conditionSections({ environment, simulated }: Conditions): Section[] {
   const mappings = Object.entries(environment).filter(([, value]) => isMapping(value));
-  const top = linesOf(environment, new Set(mappings.map(([key]) => key)));
+  const top = linesOf(environment, new Set(["simulated", ...mappings.map(([key]) => key)]));
   // Nothing disturbs a simulation, so its noise of 0 says nothing.
-  const nested = mappings.filter(([key]) => !(simulated && key === "noise"));
+  const nested = mappings
+    .filter(([key]) => !(simulated && key === "noise"))
+    .sort(([a], [b]) => Number(b === "noise") - Number(a === "noise"));
   return [
     { title: "Conditions", lines: top },
     ...nested.map(([key, value]) => ({

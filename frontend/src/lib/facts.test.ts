@@ -31,8 +31,8 @@ describe("factText", () => {
     expect(factText("taken_at", "some day")).toBe("some day");
   });
   it("puts lists and mappings in one line", () => {
-    expect(factText("others", [{ pid: 7, name: "make", cores: 0.5 }])).toBe(
-      "pid 7, name make, cores 0.5",
+    expect(factText("others", [{ pid: 29426, name: "make", cores: 0.5 }])).toBe(
+      "pid 29426, name make, cores 0.5",
     );
     expect(factText("allowed", true)).toBe("yes");
     expect(factText("complaint", null)).toBe("");

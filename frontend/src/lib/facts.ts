@@ -17,6 +17,9 @@ const UNITS: Record<string, (value: number) => string> = {
   w: (value) => `${plain(value)} W`,
 };
 
+/** Numbers that name something: nobody counts with them. */
+const NAMES = new Set(["id", "pid", "uuid"]);
+
 /** Endings that the value shows by itself; a share needs its name. */
 const SILENT = new Set([...Object.keys(UNITS), "at"].filter((unit) => unit !== "share"));
 
@@ -54,6 +57,7 @@ export function factLabel(key: string): string {
 export function factText(key: string, value: unknown): string {
   if (value === null || value === undefined) return "";
   if (typeof value === "boolean") return value ? "yes" : "no";
+  if (NAMES.has(unitOf(key) || key)) return String(value);
   if (typeof value === "number") return (UNITS[unitOf(key)] ?? plain)(value);
   if (Array.isArray(value)) return value.map((entry) => factText("", entry)).join(", ");
   if (typeof value === "object") {
