@@ -376,11 +376,13 @@ def test_clocks_are_warmed_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> Non
         assert driver.launches.count("busy") == 1
 
 
+@pytest.mark.parametrize("numbered", [True, False])
 @pytest.mark.parametrize("capture", [True, False], ids=["graph", "eager"])
-def test_a_timeline_is_of_the_graph_where_there_is_one(capture: bool) -> None:
+def test_a_timeline_is_of_the_graph_where_there_is_one(capture: bool, numbered: bool) -> None:
     graph = graph_of(wide(6))
     plan = spread(graph, 3)
-    with prepared(graph, plan, EmulatedDriver(5), capture) as executable:
+    driver = EmulatedDriver(5, numbers_nodes=numbered)
+    with prepared(graph, plan, driver, capture) as executable:
         timeline = executable.timeline(random_inputs(graph, 0))
         (note,) = executable.notes
     assert note == (

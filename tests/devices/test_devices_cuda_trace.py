@@ -7,26 +7,31 @@ fields and units, among others that must be passed over.
 from __future__ import annotations
 
 import json
+import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.gpus import h200_facts
-from support.graphs import DIAMOND, graph_of
+from support.graphs import DIAMOND, Dag, dags, graph_of
+from support.schedules import stream_schedules
 
+from workers.devices.cuda.replay import match_replay
 from workers.devices.cuda.timeline import kernels, timeline
 from workers.devices.cuda.trace import (
     Record,
     graph_records,
     launched_inside,
-    match_replay,
     read_trace,
     unclaimed,
 )
+from workers.schedules.lower import lower
 from workers.schedules.plan import Launch, Plan, Stream
+from workers.schedules.validate import happened_before
 
 HOST, THREAD, OTHER_THREAD = 4021, 4021, 4055
 MM = "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>(Params)"
@@ -64,6 +69,8 @@ def mark(name: str, ts: float, dur: float, tid: int = THREAD) -> dict[str, Any]:
         "dur": dur, "args": {"External id": 12, "Record function id": 0, "Ev Idx": 3},
     }  # fmt: skip
 
+
+SIDE_BY_SIDE = Plan((Stream(), Stream()), (Launch("0", 0), Launch("1", 1)))
 
 NOISE: list[dict[str, Any]] = [
     {"ph": "M", "name": "process_name", "ts": 0.0, "pid": 0, "tid": 0, "args": {"name": "python"}},
@@ -140,6 +147,7 @@ def test_a_kernels_record_is_read() -> None:
         start_us=1500.0,
         duration_us=33.5,
         correlation=501,
+        stream=7,
         grid=(4, 8, 1),
         block=(128, 1, 1),
         registers_per_thread=122,
@@ -188,7 +196,7 @@ def test_a_replays_nodes_are_matched_with_launches() -> None:
     launched = launched_inside(read_trace(trace_of(*EAGER)), "plait.launch.")
     replayed = graph_records(read_trace(trace_of(*NOISE, *REPLAY, kernel(999, 2200.0, 1.0))))
     assert [record.name for record in replayed] == [MM, "Memset (Unknown)", MM, TANH]
-    matched = match_replay(launched, replayed)
+    matched = match_replay(SIDE_BY_SIDE, launched, replayed)
     assert not isinstance(matched, str)
     assert [(unit, record.start_us) for unit, record in matched] == [
         ("0", 2100.0),
@@ -211,17 +219,91 @@ def test_a_replays_nodes_are_matched_with_launches() -> None:
             "unit '0' launched 'void at::native",
         ),
         (
-            lambda events: [*events[:3], kernel(700, 2131.0, 2.0, TANH), events[4]],
-            "does not number the nodes",
+            lambda events: [*events[:3], kernel(700, 2099.0, 2.0, TANH), events[4]],
+            "fit the Plan's order in no way",
         ),
     ],
-    ids=["fewer", "another kernel", "no numbers"],
+    ids=["fewer", "another kernel", "before what it needs"],
 )
 def test_a_replay_that_cannot_be_told_apart_says_why(change: Any, words: str) -> None:
     launched = launched_inside(read_trace(trace_of(*EAGER)), "plait.launch.")
-    matched = match_replay(launched, graph_records(read_trace(trace_of(*change(REPLAY)))))
+    replayed = graph_records(read_trace(trace_of(*change(REPLAY))))
+    matched = match_replay(SIDE_BY_SIDE, launched, replayed)
     assert isinstance(matched, str)
     assert words in matched
+
+
+def test_without_numbers_the_plans_order_tells_a_replays_records_apart() -> None:
+    """The first product is that of the Unit whose tanh follows, whoever was launched first."""
+
+    def record(name: str, start: float, end: float, stream: int | None = None) -> Record:
+        return Record(name, "kernel", start, end - start, 1, stream)
+
+    launched = [
+        ("0", record(MM, 0, 1)),
+        ("0", record("relu", 1, 2)),
+        ("1", record(MM, 2, 3)),
+        ("1", record(TANH, 3, 4)),
+    ]
+    replayed = [
+        record(MM, 10, 20, 5),
+        record(TANH, 20, 30, 5),
+        record(MM, 31, 40, 6),
+        record("relu", 40, 41, 6),
+    ]
+    matched = match_replay(SIDE_BY_SIDE, tuple(launched), replayed)
+    assert [unit for unit, _ in matched] == ["1", "1", "0", "0"]
+    after = Plan((Stream(), Stream()), (Launch("0", 0, records=0), Launch("1", 1, waits=(0,))))
+    assert isinstance(match_replay(after, tuple(launched), replayed), str)
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), dag=dags(max_units=10), seed=st.integers(0, 999))
+def test_replays_are_told_apart_as_numbers_tell_or_by_an_equal_kernel(
+    data: st.DataObject, dag: Dag, seed: int
+) -> None:
+    """Any execution in the Plan's order, with few different kernels: by number exactly, without
+    numbers so that each Unit has its kernels in order, after all before it."""
+    graph = graph_of(dag)
+    plan = lower(data.draw(stream_schedules(graph, dag)), graph, 1)
+    draw = random.Random(seed)
+    kernels = [[draw.choice("abc") for _ in range(draw.randrange(3))] for _ in plan.launches]
+    happened = happened_before(plan)
+    launched, numbered, number = [], {}, 0
+    for position, launch in enumerate(plan.launches):
+        for place, name in enumerate(kernels[position]):
+            number += 1
+            launched.append((launch.unit, Record(name, "kernel", float(number), 0.5, number)))
+            numbered[position, place] = number
+    done, replayed, time, truth = [0] * len(kernels), [], 0.0, {}
+    while any(count < len(own) for count, own in zip(done, kernels, strict=True)):
+        able = [
+            n
+            for n, own in enumerate(kernels)
+            if done[n] < len(own)
+            and all(done[m] == len(kernels[m]) for m in range(len(kernels)) if happened[n] >> m & 1)
+        ]
+        n = draw.choice(able)
+        time += 1 + draw.random()
+        record = Record(kernels[n][done[n]], "kernel", time, 1.0, 7, None, numbered[n, done[n]])
+        truth[record.node] = plan.launches[n].unit
+        done[n] += 1
+        replayed.append(record)
+    matched = match_replay(plan, tuple(launched), replayed)
+    assert {record.node: unit for unit, record in matched} == truth
+    blind = [replace(record, node=None) for record in replayed]
+    matched = match_replay(plan, tuple(launched), blind)
+    assert not isinstance(matched, str)
+    spans: dict[str, list[Record]] = {}
+    for unit, record in matched:
+        spans.setdefault(unit, []).append(record)
+    for position, launch in enumerate(plan.launches):
+        own = spans.get(launch.unit, [])
+        assert [record.name for record in own] == kernels[position]
+        for m in range(len(kernels)):
+            if happened[position] >> m & 1 and own:
+                before = spans.get(plan.launches[m].unit, [])
+                assert all(record.end_us <= own[0].start_us for record in before)
 
 
 def test_a_timeline_of_records() -> None:
@@ -239,7 +321,7 @@ def test_a_timeline_of_records() -> None:
 
     def record(start: float, end: float) -> Record:
         extent = {"grid": (132, 1, 1), "block": (256, 1, 1)}
-        return Record(MM, "kernel", start, end - start, 1, None, **extent, registers_per_thread=32)
+        return Record(MM, "kernel", start, end - start, 1, **extent, registers_per_thread=32)
 
     recorded = [
         ("u0", record(1000, 1010)),

@@ -236,7 +236,8 @@ class _Launching(TorchDispatchMode):
 class EmulatedDriver:
     """A ``Driver``. ``eagerness`` is how much of the queued work runs while the caller goes on, 0
     none and 1 all; what is left runs when it is waited for. ``breaks_capture`` says of an
-    operator's name whether it cannot be captured."""
+    operator's name whether it cannot be captured, ``goes_astray`` whether its kernel does something
+    illegal. ``numbers_nodes`` says whether traces number the nodes of graphs."""
 
     def __init__(
         self,
@@ -246,10 +247,12 @@ class EmulatedDriver:
         capacity: int = 1 << 40,
         breaks_capture: Callable[[str], bool] = lambda name: False,
         goes_astray: Callable[[str], bool] = lambda name: False,
+        numbers_nodes: bool = True,
     ) -> None:
         self._random = random.Random(seed)
         self._eagerness = eagerness
         self._breaks_capture, self._goes_astray = breaks_capture, goes_astray
+        self._numbers_nodes = numbers_nodes
         self.allocator = Allocator(capacity)
         self.streams: list[EmulatedStream] = []
         self._now = 0.0  # µs
@@ -521,7 +524,12 @@ class EmulatedDriver:
             ready = [n for n in item.left if not item.graph.nodes[n][1] & item.left]
             if ready:
                 node = self._random.choice(ready)
-                self._perform(item.graph.nodes[node][0], stream, item.correlation, node + 1)
+                self._perform(
+                    item.graph.nodes[node][0],
+                    stream,
+                    item.correlation,
+                    (node + 1) * self._numbers_nodes,
+                )
                 item.left.discard(node)
             if not item.left:
                 stream.queue.popleft()

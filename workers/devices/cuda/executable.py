@@ -22,6 +22,7 @@ from workers.devices.base import (
 from workers.devices.cuda.driver import CapturedGraph
 from workers.devices.cuda.failures import broken_device, reason_of
 from workers.devices.cuda.launches import program
+from workers.devices.cuda.replay import match_replay
 from workers.devices.cuda.runner import Runner
 from workers.devices.cuda.shared import Shared
 from workers.devices.cuda.timeline import kernels, timeline
@@ -30,7 +31,6 @@ from workers.devices.cuda.trace import (
     Record,
     graph_records,
     launched_inside,
-    match_replay,
     read_trace,
     unclaimed,
 )
@@ -141,7 +141,7 @@ class CudaExecutable(Executable):
             captured = self._captured
             if captured is not None:
                 replayed = graph_records(read_trace(self._driver.traced(captured.graph.replay)))
-                matched = match_replay(launched, replayed)
+                matched = match_replay(self._plan, launched, replayed)
                 if isinstance(matched, str):
                     source += f" and not of the CUDA Graph, because {matched}"
                 else:

@@ -5,7 +5,8 @@ Pure functions of the trace's JSON. What is used of the format (Kineto writes it
 ``kernel``, ``gpu_memcpy`` and ``gpu_memset`` for what the GPU did, ``cuda_runtime`` and
 ``cuda_driver`` for the calls that launched it, and ``user_annotation`` for ``record_function``.
 A call and what it launched share ``args.correlation``; all nodes of a CUDA Graph have that of the
-graph's launch, and are told apart by ``args["graph node id"]`` where the profiler writes one.
+graph's launch, and are told apart by ``args["graph node id"]`` where the profiler writes one, as
+PyTorch 2.13 does and 2.11 does not.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ _GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the GPU did from ``start_us`` for ``duration_us``; a kernel has a grid. ``node`` is its
-    number in the CUDA Graph that it belongs to, None outside of one or where none is told."""
+    """What the GPU did from ``start_us`` for ``duration_us`` on stream ``stream``, as the profiler
+    numbers them; a kernel has a grid. ``node`` is its number in the CUDA Graph that it belongs to,
+    None outside of one or where none is told."""
 
     name: str
     category: str
     start_us: float
     duration_us: float
     correlation: int
+    stream: int | None = None
     node: int | None = None
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
@@ -103,6 +106,7 @@ def _record(event: Mapping[str, Any], category: str, arguments: Mapping[str, Any
         start_us=float(event["ts"]),
         duration_us=float(event.get("dur", 0)),
         correlation=int(arguments["correlation"]),
+        stream=_count(arguments.get("stream")),
         node=int(node) if node else None,
         grid=_extent(arguments.get("grid")),
         block=_extent(arguments.get("block")),
@@ -158,24 +162,3 @@ def graph_records(trace: Trace) -> tuple[Record, ...]:
         if record.correlation in trace.calls
         and trace.calls[record.correlation].name.startswith(_GRAPH_LAUNCHES)
     )
-
-
-def match_replay(
-    launched: Sequence[tuple[str, Record]], replayed: Sequence[Record]
-) -> tuple[tuple[str, Record], ...] | str:
-    """Whose each record of a graph's replay is, by what the same launches ran outside of a graph;
-    or in words why that cannot be told.
-
-    A graph's nodes are numbered as they were captured, which is the order of the launches. So the
-    n-th node is the n-th launch; kernels' names must agree, and what copies or fills memory.
-    """
-    if any(record.node is None for record in replayed):
-        return "the profiler does not number the nodes of the graph"
-    if len(replayed) != len(launched):
-        return f"the graph ran {len(replayed)} kernels and copies, its launches {len(launched)}"
-    nodes = sorted(replayed, key=lambda record: record.node or 0)
-    for (unit, apart), node in zip(launched, nodes, strict=True):
-        same = apart.category == node.category
-        if not same or (apart.category == "kernel" and apart.name != node.name):
-            return f"unit {unit!r} launched {apart.name!r}, the graph has {node.name!r} there"
-    return tuple((unit, node) for (unit, _), node in zip(launched, nodes, strict=True))

@@ -1,0 +1,67 @@
+"""Everything that a GPU must show of the CUDA device, in one call of ten minutes or less.
+
+    python3 benchmarks/gpu/run.py --out DIR [--device cuda:0] [--minutes 9] [STEP ...]
+
+Needs this repository and PyTorch, NumPy and NetworkX, nothing else. Each step is guarded: one that
+fails or takes too long does not hide the others. Written into DIR, after every step:
+``results.json`` (an environment stamp and what each step found), ``log.txt``, ``profiles.jsonl``
+(kernel profiles for the simulated device of the same GPU, ``workers/devices/recorded.py``) and
+``timelines.json``.
+The exit status is 1 if a check failed.
+
+``--device cpu`` runs what does not need a GPU on the CPU device; ``--device emulated`` runs nearly
+all on the tests' emulation of CUDA, which finds mistakes of this script, and times nothing real.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+import checks  # noqa: E402  # the repository must be found first
+import probes  # noqa: E402
+import speed  # noqa: E402
+from bench import Bench, Step  # noqa: E402
+
+STEPS = (
+    Step("environment", 30, probes.environment),
+    Step("driver", 40, probes.driver, needs="cuda"),
+    Step("core", 60, checks.core),
+    Step("stress", 60, checks.stress),
+    Step("many_streams", 30, checks.many_streams),
+    Step("fallback", 20, checks.fallback, needs="cuda"),
+    Step("limits", 30, checks.limits, needs="cuda"),
+    Step("launches", 30, speed.launches, needs="cuda"),
+    Step("models", 130, checks.models),
+    Step("speed", 120, speed.models),
+    Step("profiles", 60, speed.profiles),
+    Step("timelines", 40, speed.timelines),
+    Step("inductor", 60, speed.inductor, needs="real"),
+    Step("ceilings", 20, probes.ceilings, needs="real"),
+    Step("suite", 90, checks.suite, needs="real"),
+    Step("astray", 60, checks.astray, needs="real"),
+)
+"""In the order of what would be missed most; each with the seconds that it should take at most."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("steps", nargs="*", metavar="STEP", help="only these")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--minutes", type=float, default=9.0)
+    options = parser.parse_args()
+    known = [step.name for step in STEPS]
+    unknown = [name for name in options.steps if name not in known]
+    if unknown:
+        parser.error(f"no step {unknown[0]!r}; known: {', '.join(known)}")
+    chosen = [step for step in STEPS if not options.steps or step.name in options.steps]
+    return Bench(options.device, options.out, options.minutes * 60).run(chosen)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
