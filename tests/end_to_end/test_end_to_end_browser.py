@@ -44,7 +44,7 @@ def test_upload_tune_watch_and_download(page: Page, stack: Stack, tmp_path: Path
     expect(page.get_by_test_id("timeline-note")).to_contain_text("measured on cpu")
     expect(page.get_by_test_id("log-tail")).to_contain_text("units")
     page.get_by_test_id("result-details-open").first.click()
-    expect(page.get_by_test_id("result-details")).to_contain_text("torch")
+    expect(page.get_by_test_id("result-details")).to_contain_text("Versions")
     page.keyboard.press("Escape")
     with page.expect_download() as downloading:
         page.get_by_test_id("artifact-download").first.click()
