@@ -25,7 +25,7 @@ export function MeasuringFields({ form, device }: FormProps & { device: Device |
       {measured && (
         <Switch
           label="Measure even if the machine is busy"
-          description="The results say so. Otherwise the job refuses a noisy machine."
+          description="The results say so. Otherwise the job waits a while for quiet, then fails."
           mt={{ base: 0, sm: providers.length > 1 ? 24 : 0 }}
           data-testid="new-job-allow-noise"
           {...form.getInputProps("allowNoise", { type: "checkbox" })}
