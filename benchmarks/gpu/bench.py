@@ -74,7 +74,7 @@ class Bench:
 
         from workers.devices.cuda.device import CudaDevice  # noqa: PLC0415
 
-        return CudaDevice(h200_facts(), EmulatedDriver(eagerness=0.9), "cpu")
+        return CudaDevice(h200_facts(), EmulatedDriver(eagerness=0.9))
 
     @property
     def real(self) -> bool:

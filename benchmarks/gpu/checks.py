@@ -35,6 +35,7 @@ from subjects import (
 from torch import Tensor
 
 from workers.devices.base import CancelledError, DeviceError
+from workers.devices.cuda.precision import full_precision
 from workers.graph.graph import Graph, TensorSpec, ValueRef
 from workers.graph.interpreter import run_graph
 from workers.schedules.plan import Launch, Plan, Stream
@@ -316,9 +317,7 @@ def _model(bench: Bench, name: str, batch_size: int) -> dict[str, Any]:
     expected = original(name, graph, inputs)
     imported = time.monotonic() - begun
     errors: dict[str, float] = {}
-    default = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
-    try:
+    with full_precision():
         for kind, plan in (
             ("sequential", sequential(graph)),
             ("greedy", greedy(graph)),
@@ -337,8 +336,6 @@ def _model(bench: Bench, name: str, batch_size: int) -> dict[str, Any]:
                 bench.check(
                     max(errors[key], again) < EXACT, f"{name}, {key}: off by {errors[key]:.2g}"
                 )
-    finally:
-        torch.backends.cudnn.allow_tf32 = default
     with bench.prepare(graph, weights, chains(graph)) as executable:
         errors["chains, TF32 as PyTorch has it"] = off = error_of(executable.run(inputs), expected)
         bench.check(off < TF32, f"{name} with TF32: off by {off:.2g}")

@@ -35,7 +35,7 @@ WEIGHTS = {"w": torch.randn(SIDE, SIDE, generator=torch.Generator().manual_seed(
 
 
 def device_on(driver: EmulatedDriver) -> CudaDevice:
-    return CudaDevice(h200_facts(), driver, "cpu")
+    return CudaDevice(h200_facts(), driver)
 
 
 def prepared(

@@ -16,6 +16,7 @@ from support.gpus import DRIVER, H200, TORCH, h200_facts
 from workers.devices.cuda import builds, facts
 from workers.devices.cuda.builds import FLAG_DEFAULTS, torch_flags, torch_versions
 from workers.devices.cuda.facts import device_facts, gpu_facts
+from workers.devices.cuda.precision import full_precision
 from workers.devices.cuda.probe import ATTRIBUTES, NOTHING, Probe, probe
 
 
@@ -261,3 +262,18 @@ def test_a_flag_that_torch_refuses_to_read_is_said_to_be_set_otherwise() -> None
 
     assert builds._read(refuses) == "set by fp32_precision"
     assert all(isinstance(value, bool) for value in torch_flags().values())
+
+
+def test_full_precision_is_for_a_while() -> None:
+    before = torch_flags()
+    assert before["cudnn.allow_tf32"]
+    torch.set_float32_matmul_precision("high")
+    try:
+        with full_precision():
+            assert not torch_flags()["cudnn.allow_tf32"]
+            assert not torch_flags()["matmul.allow_tf32"]
+        assert torch_flags()["cudnn.allow_tf32"]
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert torch_flags() == before

@@ -363,10 +363,10 @@ class EmulatedDriver:
     def dispatch(self, function: Any, args: Any, kwargs: Any) -> Any:
         leaves = tree_leaves((args, kwargs))
         if not any(isinstance(leaf, DeviceTensor) for leaf in leaves):
-            made = function(*args, **kwargs)
-            if kwargs.get("device") is None:
-                return made
+            if torch.device(kwargs.get("device") or "cpu").type == "cpu":
+                return function(*args, **kwargs)
             # An operator without operands makes its result on the GPU, if it is told to.
+            made = function(*args, **{**kwargs, "device": "cpu"})
             result = self._empty(made.shape, made.stride(), made.dtype)
             target = result.memory
             self._launch(function.name(), lambda: target.copy_(made))

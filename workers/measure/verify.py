@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from workers.devices.base import Device
+from workers.devices.cuda.precision import full_precision
 from workers.graph.graph import Graph
 from workers.graph.interpreter import run_graph
 from workers.graph.random_inputs import random_inputs
@@ -76,13 +77,14 @@ def verify(
     """Run ``plan`` with the kernels of ``provider`` on every case. Raises ValueError without a case
     or for a case with another number of outputs, DeviceError if the Plan cannot run.
 
-    The tolerance is that of ``workers.measure.tolerance``; NaN never passes. For the first output
-    that differs, the Unit that is wrong is searched for (``workers.measure.difference``).
+    The tolerance is that of ``workers.measure.tolerance``, without TF32; NaN never passes. For the
+    first output that differs, the Unit that is wrong is searched for
+    (``workers.measure.difference``).
     """
     if not cases:
         raise ValueError("nothing is verified by no cases")
     largest, difference = 0.0, None
-    with device.prepare(graph, weights, plan, provider) as executable:
+    with full_precision(), device.prepare(graph, weights, plan, provider) as executable:
         for number, case in enumerate(cases):
             if len(case.expected) != len(graph.outputs):
                 raise ValueError(

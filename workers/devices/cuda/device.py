@@ -21,14 +21,10 @@ from workers.schedules.validate import validate
 
 
 class CudaDevice(Device):
-    """One GPU of this process. One Plan runs on it at a time.
+    """One GPU of this process, called as torch calls it. One Plan runs on it at a time."""
 
-    ``kernels_on`` is where providers compile for, as torch names it: the GPU itself, except where
-    a test drives the device without one.
-    """
-
-    def __init__(self, facts: DeviceFacts, driver: Driver, kernels_on: str) -> None:
-        self._facts, self._kernels_on = facts, kernels_on
+    def __init__(self, facts: DeviceFacts, driver: Driver) -> None:
+        self._facts = facts
         self._shared = Shared(facts.name, driver, facts.gpu)
 
     @staticmethod
@@ -41,7 +37,7 @@ class CudaDevice(Device):
                 f" ({facts.versions['cuda']} or older)"
             )
         index = int(facts.name.removeprefix("cuda:"))
-        return CudaDevice(facts, TorchDriver(index, facts.gpu), facts.name)
+        return CudaDevice(facts, TorchDriver(index, facts.gpu))
 
     @property
     def facts(self) -> DeviceFacts:
@@ -71,14 +67,14 @@ class CudaDevice(Device):
             if weight not in weights:
                 raise DeviceError(f"graph {graph.name!r} needs weight {weight!r}, which is missing")
         validate(plan, graph)
-        here = placed(graph, self._kernels_on)
+        here = placed(graph, name)
         with self._shared.lock:
             self._shared.refuse_if_broken()
             with self._shared.driver.session():
                 streams = self._shared.take_streams(max(1, len(plan.streams)))
                 self._shared.driver.use(streams[0])
                 held = self._upload(graph, weights)
-        kernels = create(provider, self._kernels_on)
+        kernels = create(provider, name)
         units = {unit.name: kernels.compile(here, unit, held, 1) for unit in here.units}
         constants = {name: held[name] for name in graph.outputs if name in held}
         return CudaExecutable(self._shared, here, plan, units, constants, streams, capture, cold)
