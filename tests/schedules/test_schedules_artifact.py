@@ -205,7 +205,6 @@ def test_safetensors_of_every_type(tmp_path: Path, dtype: torch.dtype) -> None:
 @pytest.mark.timeout(60)
 def test_a_unit_that_fails_is_named_and_nothing_hangs(artifact: Path) -> None:
     def edit(data: Any) -> None:
-        data["units"][3]["operators"][0]["arguments"][1] = {"value": "x"}
         data["units"][3]["operators"][0]["arguments"][0] = 1.0
 
     change(artifact / "model" / "graph.json", edit)
@@ -213,6 +212,15 @@ def test_a_unit_that_fails_is_named_and_nothing_hangs(artifact: Path) -> None:
     for _ in range(2):
         with pytest.raises(RuntimeError, match="unit 'u3' failed"):
             model(torch.ones(SIDE, SIDE))
+
+
+def test_a_unit_that_reads_what_it_does_not_list_is_refused(artifact: Path) -> None:
+    def edit(data: Any) -> None:
+        data["units"][3]["operators"][0]["arguments"][0] = {"value": "x"}
+
+    change(artifact / "model" / "graph.json", edit)
+    with pytest.raises(run.ArtifactError, match="unit 'u3' reads 'x' from nowhere"):
+        run.load(artifact)
 
 
 def test_wrong_inputs_are_named(artifact: Path) -> None:
@@ -256,6 +264,8 @@ def test_special_arguments_are_decoded() -> None:
                 "outputs": ["a", "b"],
             },
         ],
+        "inputs": ["x"],
+        "weights": [],
         "outputs": ["a", "b"],
     }
     values = {"x": torch.ones(2, dtype=torch.float64)}

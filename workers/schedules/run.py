@@ -5,11 +5,14 @@
     python run.py --output out.pt     saves the outputs as a dictionary
     python run.py --sequential        one unit after the other instead of the schedule
     python run.py --bench             compares the schedule with the sequential order
+    python run.py --device cuda       on a GPU, or the CPU (default: what it was tuned for)
+    python run.py --no-graph          on a GPU: launch every unit instead of replaying a CUDA graph
 
 From Python: ``from run import load; model = load(); outputs = model(x)``.
 
-Needs Linux, Python 3.11 or newer and PyTorch, nothing else. Reads ``schedule.json``,
+Needs Linux, Python 3.11 or newer and PyTorch 2.11 or newer, nothing else. Reads ``schedule.json``,
 ``model/graph.json`` and ``model/weights.safetensors`` beside it; runs ATen operators only.
+The part for GPUs is tested for its order of launches and events, but not yet run on a GPU.
 """
 
 from __future__ import annotations
@@ -23,8 +26,9 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import getitem
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
@@ -36,6 +40,7 @@ if __name__ == "__main__":
     os.environ.setdefault("GOMP_SPINCOUNT", "300000")
 
 import torch
+import torch.fx
 from torch import Tensor
 
 GRAPH = ("plait.graph", 1)
@@ -53,35 +58,71 @@ class ArtifactError(RuntimeError):
     """Files that this program cannot run; says which and why."""
 
 
-def load(directory: str | Path = Path(__file__).parent) -> Model:
-    """Read the model and its schedule. Raises ArtifactError."""
+def load(
+    directory: str | Path = Path(__file__).parent, device: str | None = None, graph: bool = True
+) -> Model:
+    """Read the model and its schedule. ``device`` is ``cpu``, ``cuda`` or ``cuda:N``; None is what
+    it was tuned for, or the CPU where there is no GPU. On a GPU, ``graph`` replays a CUDA graph
+    where one can be captured. Raises ArtifactError."""
     directory = Path(directory)
     _keep_freed_memory()
-    graph = _read_json(directory / "model" / "graph.json", GRAPH)
+    model = _read_json(directory / "model" / "graph.json", GRAPH)
     schedule = _read_json(directory / "schedule.json", SCHEDULE)
     weights = read_safetensors(directory / "model" / "weights.safetensors")
-    missing = [name for name in graph["weights"] if name not in weights]
+    missing = [name for name in model["weights"] if name not in weights]
     if missing:
         raise ArtifactError(f"weights.safetensors has no weight {missing[0]!r}")
-    return Model(graph, schedule, weights)
+    return Model(model, schedule, weights, choose_device(device, schedule), graph)
+
+
+def choose_device(asked: str | None, schedule: Mapping[str, Any]) -> torch.device:
+    """What to run on. Raises ArtifactError for a GPU that is not there."""
+    there = torch.cuda.is_available()
+    if asked is None:
+        return torch.device("cuda" if there and not _for_cpu(schedule) else "cpu")
+    device = torch.device(asked)
+    if device.type not in ("cpu", "cuda"):
+        raise ArtifactError(f"device {asked!r} is not known; this program runs on cpu and cuda")
+    if device.type == "cuda" and (not there or (device.index or 0) >= torch.cuda.device_count()):
+        raise ArtifactError(f"device {asked!r} is not here; run with --device cpu")
+    return device
+
+
+def _for_cpu(schedule: Mapping[str, Any]) -> bool:
+    """Whether the schedule was tuned on a CPU, and not on a GPU or a simulated one."""
+    return str(schedule["key"]["device_fingerprint"]).startswith("cpu-")
 
 
 class Model:
-    """A model with its schedule. Calling it runs the schedule; one call at a time."""
+    """A model with its schedule. Calling it runs the schedule; one call at a time. ``notes`` says
+    what is done otherwise than it was tuned, and why."""
 
     def __init__(
-        self, graph: Mapping[str, Any], schedule: Mapping[str, Any], weights: Values
+        self,
+        graph: Mapping[str, Any],
+        schedule: Mapping[str, Any],
+        weights: Values,
+        device: torch.device | None = None,
+        use_cuda_graph: bool = True,
     ) -> None:
         self.schedule = schedule
+        self.device = device or torch.device("cpu")
+        self.notes: list[str] = []
         self.inputs: dict[str, Mapping[str, Any]] = {
             name: graph["values"][name] for name in graph["inputs"]
         }
         self.outputs: list[str] = graph["outputs"]
-        self._weights = weights
-        self._units = {unit["name"]: compile_unit(unit) for unit in graph["units"]}
-        self._hosts = Hosts()
-        self._scheduled = Runner(schedule["arrangement"], self._units, self._hosts)
-        self._sequential = Runner(_one_after_another(graph, schedule), self._units, self._hosts)
+        compile_with = partial(compile_unit, device=self.device)
+        if schedule.get("provider") == "inductor":
+            compile_with = partial(compile_by_inductor, device=self.device, notes=self.notes)
+        units = {unit["name"]: compile_with(unit) for unit in graph["units"]}
+        self._engine: CpuEngine | CudaEngine
+        if self.device.type == "cuda":
+            self._engine = CudaEngine(
+                graph, schedule, weights, units, self.device, use_cuda_graph, self.notes
+            )
+        else:
+            self._engine = CpuEngine(graph, schedule, weights, units, self.notes)
         self._lock = Lock()
 
     def __call__(
@@ -99,9 +140,12 @@ class Model:
                     f" the model takes {dtype} {shape}"
                 )
         with self._lock:
-            values = {**self._weights, **{name: inputs[name] for name in self.inputs}}
-            (self._sequential if sequential else self._scheduled).run(values)
-            return {name: values[name] for name in self.outputs}
+            return self._engine.run({name: inputs[name] for name in self.inputs}, sequential)
+
+    def time(self, inputs: Mapping[str, Tensor], sequential: bool = False) -> float:
+        """Run once and return how long it took in ms, on a GPU by its own clock."""
+        with self._lock:
+            return self._engine.time(inputs, sequential)
 
     def random_inputs(self, seed: int) -> dict[str, Tensor]:
         """Standard normal inputs; zeros and ones where the model takes integers."""
@@ -158,33 +202,82 @@ def _tensor(entry: Mapping[str, Any], content: bytearray, start: int) -> Tensor:
     return torch.frombuffer(content, dtype=dtype, count=count, offset=start + begin).reshape(shape)
 
 
-def compile_unit(unit: Mapping[str, Any]) -> Callable[[Values], None]:
-    """A function that reads the unit's inputs from a dictionary and puts its outputs there."""
-    calls = []
-    for operator in unit["operators"]:
-        arguments = [_argument(argument) for argument in operator["arguments"]]
-        keywords = {name: _argument(value) for name, value in operator["keywords"].items()}
-        calls.append((_operator(operator["target"]), arguments, keywords, operator["outputs"]))
-    outputs = unit["outputs"]
+CPU = torch.device("cpu")
+Run = Callable[[Values], None]
+"""Runs a unit: reads its inputs from a dictionary and puts its outputs there."""
+
+
+def compile_unit(unit: Mapping[str, Any], device: torch.device = CPU) -> Run:
+    """The unit as a function. What an operator makes of no tensor is made on ``device``."""
+    return _runs(_module(unit, device).forward, unit)
+
+
+def compile_by_inductor(unit: Mapping[str, Any], device: torch.device, notes: list[str]) -> Run:
+    """The unit compiled by torch.compile when it first runs; as it is, with a note, where it cannot
+    be compiled."""
+    module = _module(unit, device)
+    chosen: list[Run] = []
+
+    def first(values: Values) -> None:
+        with _COMPILING:
+            try:
+                compiled = _runs(torch.compile(module, dynamic=False), unit)
+                compiled(values)
+            except Exception as error:
+                reason = (str(error).strip() or repr(error)).splitlines()[0]
+                notes.append(f"unit {unit['name']!r} runs uncompiled: {reason:.200}")
+                compiled = _runs(module.forward, unit)
+                compiled(values)
+            chosen[:] = [compiled]
+
+    chosen.append(first)
 
     def run(values: Values) -> None:
-        made: Values = {}
-
-        def fill(argument: Any) -> Any:
-            if isinstance(argument, _Reference):
-                return made[argument] if argument in made else values[argument]
-            return [fill(item) for item in argument] if isinstance(argument, list) else argument
-
-        for function, arguments, keywords, names in calls:
-            result = function(
-                *map(fill, arguments), **{name: fill(value) for name, value in keywords.items()}
-            )
-            made.update(
-                zip(names, (result,) if isinstance(result, Tensor) else result, strict=True)
-            )
-        values.update((name, made[name]) for name in outputs)
+        chosen[0](values)
 
     return run
+
+
+_COMPILING = Lock()
+
+
+def _runs(function: Callable[..., Any], unit: Mapping[str, Any]) -> Run:
+    names, outputs = [*unit["inputs"], *unit["weights"]], unit["outputs"]
+
+    def run(values: Values) -> None:
+        values.update(zip(outputs, function(*[values[name] for name in names]), strict=True))
+
+    return run
+
+
+def _module(unit: Mapping[str, Any], device: torch.device) -> torch.fx.GraphModule:
+    """A function of the unit's inputs and weights that returns its outputs, in PyTorch's own form
+    for such: what torch.compile takes, and otherwise Python code without look-ups."""
+    graph = torch.fx.Graph()
+    names = [*unit["inputs"], *unit["weights"]]
+    nodes: dict[str, Any] = {n: graph.placeholder(f"v{number}") for number, n in enumerate(names)}
+
+    def fill(argument: Any) -> Any:
+        if isinstance(argument, _Reference):
+            if argument not in nodes:
+                raise ArtifactError(f"unit {unit['name']!r} reads {argument!r} from nowhere")
+            return nodes[argument]
+        return [fill(item) for item in argument] if isinstance(argument, list) else argument
+
+    for operator in unit["operators"]:
+        function = _operator(operator["target"])
+        arguments = tuple(fill(_argument(argument)) for argument in operator["arguments"])
+        keywords = {name: fill(_argument(value)) for name, value in operator["keywords"].items()}
+        if device.type != "cpu" and any(a.name == "device" for a in function._schema.arguments):
+            keywords["device"] = device
+        made = graph.call_function(function, arguments, keywords)
+        if [str(result.type) for result in function._schema.returns] == ["Tensor"]:
+            nodes[operator["outputs"][0]] = made
+        else:
+            for position, name in enumerate(operator["outputs"]):
+                nodes[name] = graph.call_function(getitem, (made, position))
+    graph.output(tuple(nodes[name] for name in unit["outputs"]))
+    return torch.fx.GraphModule(torch.nn.Module(), graph)
 
 
 class _Reference(str):
@@ -204,7 +297,7 @@ def _argument(data: Any) -> Any:
     return data
 
 
-def _operator(target: str) -> Callable[..., Any]:
+def _operator(target: str) -> Any:
     """An ATen operator that computes and does nothing else. Raises ArtifactError for others."""
     namespace, _, rest = target.partition(".")
     name, _, overload = rest.partition(".")
@@ -373,10 +466,42 @@ class Runner:
         self._ends[number].send()
 
 
-def _one_after_another(graph: Mapping[str, Any], schedule: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrangement of the sequential order, every unit with all the cores of the schedule."""
-    hosts = schedule["arrangement"]["hosts"]
-    cores = sorted({core for host in hosts for core in host["cores"]})
+class CpuEngine:
+    """Runs the schedule on the cores that this process may use."""
+
+    def __init__(
+        self,
+        graph: Mapping[str, Any],
+        schedule: Mapping[str, Any],
+        weights: Values,
+        units: Mapping[str, Run],
+        notes: list[str],
+    ) -> None:
+        self._weights, self._outputs = weights, graph["outputs"]
+        hosts = Hosts()
+        used = {core for host in schedule["arrangement"]["hosts"] for core in host["cores"]}
+        if not _for_cpu(schedule):
+            used = set(range(len(os.sched_getaffinity(0))))
+        self._sequential = Runner(_one_after_another(graph, sorted(used)), units, hosts)
+        if _for_cpu(schedule):
+            self._scheduled = Runner(schedule["arrangement"], units, hosts)
+        else:
+            notes.append("the schedule is for a GPU; on the CPU the units run one after the other")
+            self._scheduled = self._sequential
+
+    def run(self, inputs: Mapping[str, Tensor], sequential: bool) -> Values:
+        values = {**self._weights, **inputs}
+        (self._sequential if sequential else self._scheduled).run(values)
+        return {name: values[name] for name in self._outputs}
+
+    def time(self, inputs: Mapping[str, Tensor], sequential: bool) -> float:
+        start = time.perf_counter()
+        self.run(inputs, sequential)
+        return (time.perf_counter() - start) * 1e3
+
+
+def _one_after_another(graph: Mapping[str, Any], cores: Sequence[int]) -> dict[str, Any]:
+    """The arrangement of the sequential order, every unit with all the cores."""
     last = {name: unit["name"] for unit in graph["units"] for name in unit["inputs"]}
     dead: dict[str, list[str]] = {unit["name"]: [] for unit in graph["units"]}
     for unit in graph["units"]:
@@ -398,15 +523,153 @@ def _one_after_another(graph: Mapping[str, Any], schedule: Mapping[str, Any]) ->
     return {"hosts": [{"cores": cores, "steps": steps}]}
 
 
+class StreamRunner:
+    """Gives units to CUDA streams as a plan says. ``cuda`` is ``torch.cuda``.
+
+    A run begins on the current stream and ends there: every stream waits for what was given to it
+    before, and it waits for them all. Nothing is freed in between, because memory that one stream
+    freed could be used again while another one reads it.
+    """
+
+    def __init__(self, plan: Mapping[str, Any], units: Mapping[str, Run], cuda: Any) -> None:
+        self._launches, self._units, self._cuda = plan["launches"], units, cuda
+        used = dict.fromkeys(launch["stream"] for launch in self._launches)
+        # PyTorch has 32 streams; beyond them some are the same, which is right, if less parallel.
+        self._streams = {number: cuda.Stream() for number in used}
+
+    def run(self, values: Values) -> None:
+        """Give one run to the streams, without waiting for its end."""
+        home = self._cuda.current_stream()
+        start = self._cuda.Event()
+        start.record(home)
+        for stream in self._streams.values():
+            stream.wait_event(start)
+        events: dict[int, Any] = {}
+        for launch in self._launches:
+            stream = self._streams[launch["stream"]]
+            for event in launch["waits"]:
+                stream.wait_event(events[event])
+            with self._cuda.stream(stream):
+                try:
+                    self._units[launch["unit"]](values)
+                except Exception as error:
+                    raise RuntimeError(f"unit {launch['unit']!r} failed: {error}") from error
+            if launch["records"] is not None:
+                events[launch["records"]] = self._cuda.Event()
+                events[launch["records"]].record(stream)
+        for stream in self._streams.values():
+            home.wait_stream(stream)
+
+
+class CudaEngine:
+    """Runs the schedule on a GPU: captured as a CUDA graph where that works, else launch by
+    launch."""
+
+    def __init__(
+        self,
+        graph: Mapping[str, Any],
+        schedule: Mapping[str, Any],
+        weights: Values,
+        units: Mapping[str, Run],
+        device: torch.device,
+        use_graph: bool,
+        notes: list[str],
+        cuda: Any = torch.cuda,
+    ) -> None:
+        self._outputs, self._device, self._cuda = graph["outputs"], device, cuda
+        self._use_graph, self._notes = use_graph, notes
+        one_stream = [
+            {"unit": unit["name"], "stream": 0, "waits": [], "records": None}
+            for unit in graph["units"]
+        ]
+        with self._session():
+            self._weights = {name: weight.to(device) for name, weight in weights.items()}
+            self._runners = {
+                False: StreamRunner(schedule["plan"], units, cuda),
+                True: StreamRunner({"launches": one_stream}, units, cuda),
+            }
+        self._captured: dict[bool, Captured | None] = {}
+
+    def run(self, inputs: Mapping[str, Tensor], sequential: bool) -> Values:
+        with self._session():
+            values = self._launch(self._to_device(inputs), sequential)
+            self._cuda.synchronize()
+            # The next replay writes over what this one returned.
+            return {name: values[name].clone() for name in self._outputs}
+
+    def time(self, inputs: Mapping[str, Tensor], sequential: bool) -> float:
+        with self._session():
+            given = self._to_device(inputs)
+            start, end = (self._cuda.Event(enable_timing=True) for _ in range(2))
+            if self._use_graph and sequential not in self._captured:
+                self._launch(given, sequential)  # captures
+            self._cuda.synchronize()
+            start.record()
+            values = self._launch(given, sequential)
+            end.record()
+            self._cuda.synchronize()
+            del values  # not before the GPU has ended with them
+            return float(start.elapsed_time(end))
+
+    def _launch(self, inputs: Values, sequential: bool) -> Values:
+        """Give one run to the GPU: all its values by name. They must live until it has ended."""
+        if self._use_graph and sequential not in self._captured:
+            self._captured[sequential] = self._capture(inputs, sequential)
+        if captured := self._captured.get(sequential):
+            return captured.replay(inputs)
+        values = {**self._weights, **inputs}
+        self._runners[sequential].run(values)
+        return values
+
+    def _capture(self, inputs: Values, sequential: bool) -> Captured | None:
+        try:
+            return Captured(self._runners[sequential], self._weights, inputs, self._cuda)
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0]
+            self._notes.append(f"no CUDA graph can be captured, units are launched: {reason:.200}")
+            return None
+
+    def _to_device(self, inputs: Mapping[str, Tensor]) -> Values:
+        return {name: tensor.to(self._device) for name, tensor in inputs.items()}
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[None]:
+        with self._cuda.device(self._device), torch.inference_mode():
+            yield
+
+
+class Captured:
+    """One run as a CUDA graph, with a place for its inputs."""
+
+    def __init__(self, runner: StreamRunner, weights: Values, inputs: Values, cuda: Any) -> None:
+        self._inputs = {name: tensor.clone() for name, tensor in inputs.items()}
+        beside = cuda.Stream()
+        beside.wait_stream(cuda.current_stream())
+        with cuda.stream(beside):
+            for _ in range(3):  # kernels are chosen, compiled and loaded before the capture
+                runner.run({**weights, **self._inputs})
+        cuda.current_stream().wait_stream(beside)
+        cuda.synchronize()
+        self._values = {**weights, **self._inputs}
+        self._graph = cuda.CUDAGraph()
+        with cuda.graph(self._graph):
+            runner.run(self._values)
+
+    def replay(self, inputs: Values) -> Values:
+        for name, place in self._inputs.items():
+            place.copy_(inputs[name])
+        self._graph.replay()
+        return self._values
+
+
 def bench(model: Model, inputs: Mapping[str, Tensor], repeats: int) -> None:
     """Print the median latency of the schedule and of the sequential order, run in turns."""
     samples: dict[str, list[float]] = {"schedule": [], "sequential": []}
     for turn in range(repeats + 5):
         for name in sorted(samples, reverse=turn % 2 == 0):
-            start = time.perf_counter()
-            model(sequential=name == "sequential", **inputs)
+            latency = model.time(inputs, sequential=name == "sequential")
             if turn >= 5:  # the first runs warm up
-                samples[name].append((time.perf_counter() - start) * 1e3)
+                samples[name].append(latency)
     medians = {name: statistics.median(latencies) for name, latencies in samples.items()}
     for name, latency in medians.items():
         print(f"{name:<11}{latency:9.3f} ms  (median of {repeats})")
@@ -423,11 +686,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the random input (default 0)")
     parser.add_argument("--sequential", action="store_true", help="ignore the schedule")
     parser.add_argument("--bench", action="store_true", help="compare with the sequential order")
+    parser.add_argument("--device", help="cpu or cuda (default: what the schedule is for, if here)")
+    parser.add_argument(
+        "--graph",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="on a GPU: replay a CUDA graph",
+    )
     parser.add_argument("--repeats", type=int, default=50, help="runs of --bench (default 50)")
     options = parser.parse_args()
     try:
-        model = load()
-    except ArtifactError as error:
+        model = load(device=options.device, graph=options.graph)
+    except (ArtifactError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     tuned = model.schedule["key"]["versions"].get("torch")
@@ -441,11 +711,15 @@ def main() -> int:
     try:
         if options.bench:
             bench(model, inputs, options.repeats)
-            return 0
-        outputs = model(sequential=options.sequential, **inputs)
+        else:
+            outputs = model(sequential=options.sequential, **inputs)
     except (TypeError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    for note in model.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if options.bench:
+        return 0
     for name, tensor in outputs.items():
         print(f"{name}: {str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}")
     if options.output is not None:
