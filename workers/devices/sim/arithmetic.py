@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workers.devices.gpu import GpuFacts
-from workers.devices.sim.engine import Memory
+from workers.devices.sim.sharing import Memory
 
 DRAM_EFFICIENCY = 0.85
 """Of the datasheet's bandwidth, what a copy reaches: Jia et al., "Dissecting the NVIDIA Volta GPU
