@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -305,7 +305,7 @@ def speed() -> dict[str, Any]:
     ):
         device, plan = SimDevice("v100"), lower(schedule, graph, 1)
         device.latency_ms(graph, plan)  # finds the kernels
-        seconds = median_seconds(lambda d=device, p=plan: d.latency_ms(graph, p))  # type: ignore[misc]
+        seconds = median_seconds(partial(device.latency_ms, graph, plan))
         limited(f"NASNet-A-Large, {label}", seconds, NASNET_SECONDS)
     for name, limit in (
         ("squeezenet", SQUEEZENET_SEARCH_SECONDS),

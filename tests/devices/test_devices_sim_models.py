@@ -144,6 +144,21 @@ def test_a_linear_layer_takes_gelu_along_and_views_launch_nothing() -> None:
     assert only(view) == ()
 
 
+def test_what_is_empty_launches_nothing_or_little() -> None:
+    graph = one_unit(
+        call("p", "mm.default", ValueRef("x"), ValueRef("w")),
+        shapes={"x": (0, 8), "p": (0, 4)},
+        weights={"w": (8, 4)},
+    )
+    assert only(graph) == ()
+    summed = one_unit(
+        call("p", "mm.default", ValueRef("x"), ValueRef("w")),
+        shapes={"x": (8, 0), "p": (8, 4)},
+        weights={"w": (0, 4)},
+    )
+    assert len(only(summed)) == 1
+
+
 def test_large_products_take_large_tiles_and_small_ones_small_tiles() -> None:
     assert only(convolution(512, 512, 112, 1))[0].name == "conv_128x128"
     assert only(convolution(512, 64, 7, 1))[0].name == "conv_32x32"

@@ -46,7 +46,8 @@ class _Unit:
         found: list[SimKernel] = []
         fused = self._fused()
         for operator in self._unit.operators:
-            if operator.name in fused or is_kernel_free(operator.target):
+            empty = not any(self._values[name].numel for name in operator.outputs)
+            if empty or operator.name in fused or is_kernel_free(operator.target):
                 continue
             found.extend(_MODELS[KINDS[operator.target]](self, operator))
         return tuple(found)
@@ -147,7 +148,7 @@ class _Unit:
         first = self.operand(operator, 1 if added_first else 0)
         second = self.operand(operator, 2 if added_first else 1)
         result = self.result(operator)
-        k = first.shape[-1]
+        k = max(1, first.shape[-1])
         if operator.target == "aten.linear.default":
             batch, n = 1, second.shape[0]
         elif len(second.shape) <= 2:
