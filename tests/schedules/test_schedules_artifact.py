@@ -408,3 +408,50 @@ def test_another_device_is_told_what_to_run_again(artifact: Path) -> None:
     assert text.endswith("schedule again: plait schedule MODEL --device cpu --batch 1")
     with pytest.raises(ScheduleError, match="graph_hash"):
         require_made_for(found, "cpu", "cpu-1", {"torch": torch.__version__}, "e" * 32)
+
+
+def of_inductor(artifact: Path) -> run.Model:
+    change(artifact / "schedule.json", lambda d: d.update(provider="inductor"))
+    return run.load(artifact)
+
+
+def test_units_are_compiled_where_they_were_tuned_compiled(artifact: Path) -> None:
+    model = of_inductor(artifact)
+    for seed in range(2):
+        inputs = random_inputs(GRAPH, seed)
+        for sequential in (False, True):
+            outputs = model(sequential=sequential, **inputs)
+            torch.testing.assert_close(outputs["u4"], run_graph(GRAPH, WEIGHTS, inputs)["u4"])
+    assert model.notes == []
+
+
+def test_a_unit_that_cannot_be_compiled_runs_as_it_is_and_says_so(
+    artifact: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_compiler(*arguments: object, **options: object) -> None:
+        raise RuntimeError("InvalidCxxCompiler: there is none\nand more")
+
+    monkeypatch.setattr(torch, "compile", no_compiler)
+    model = of_inductor(artifact)
+    inputs = random_inputs(GRAPH, 1)
+    torch.testing.assert_close(model(**inputs)["u4"], run_graph(GRAPH, WEIGHTS, inputs)["u4"])
+    assert sorted(model.notes) == [
+        f"unit 'u{n}' runs uncompiled: InvalidCxxCompiler: there is none" for n in range(5)
+    ]
+
+
+def test_a_schedule_for_a_gpu_runs_in_sequence_on_the_cpu_and_says_so(artifact: Path) -> None:
+    def edit(data: Any) -> None:
+        data["key"]["device_fingerprint"] = "cuda-1"
+
+    change(artifact / "schedule.json", edit)
+    finished = execute(artifact, "--device", "cpu")
+    assert finished.returncode == 0, finished.stderr
+    assert "note: the schedule is for a GPU; on the CPU the units run one after" in finished.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_here_is_told(artifact: Path) -> None:
+    finished = execute(artifact, "--device", "cuda")
+    assert finished.returncode == 2
+    assert finished.stderr == "error: device 'cuda' is not here; run with --device cpu\n"
