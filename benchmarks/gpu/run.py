@@ -31,7 +31,7 @@ STEPS = (
     Step("environment", 30, probes.environment),
     Step("driver", 40, probes.driver, needs="cuda"),
     Step("core", 60, checks.core),
-    Step("stress", 60, checks.stress),
+    Step("stress", 40, checks.stress),
     Step("many_streams", 30, checks.many_streams),
     Step("fallback", 20, checks.fallback, needs="cuda"),
     Step("limits", 30, checks.limits, needs="cuda"),

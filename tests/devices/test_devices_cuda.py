@@ -238,6 +238,37 @@ def test_a_capture_that_fails_falls_back_and_says_why(caplog: pytest.LogCaptureF
     assert sum("CUDA Graph" in record.message for record in caplog.records) == 1
 
 
+def test_a_unit_that_reads_back_cannot_be_captured() -> None:
+    rows, mask = TensorSpec((SIDE, SIDE), "float32"), TensorSpec((SIDE,), "bool")
+    picked = Operator(
+        "picked", "aten.index.Tensor", (ValueRef("x"), (ValueRef("mask"),)), (), ("picked",)
+    )
+    graph = Graph(
+        "masked",
+        ("x",),
+        ("picked",),
+        ("mask",),
+        {"x": rows, "mask": mask, "picked": TensorSpec((SIDE // 2, SIDE), "float32")},
+        (Unit("picked", "data", (picked,), ("x",), ("mask",), ("picked",), 0, 0),),
+    )
+    weights = {"mask": torch.arange(SIDE) % 2 == 0}
+    inputs = random_inputs(graph, 0)
+    device = device_on(EmulatedDriver())
+    with device.prepare(graph, weights, spread(graph, 1)) as executable:
+        assert_same(executable.run(inputs), {"picked": inputs["x"][weights["mask"]]})
+        assert executable.mode == "eager"
+        assert "unit 'picked'" in executable.notes[0]
+
+
+def test_memory_that_does_not_suffice_for_inputs_is_said() -> None:
+    graph = graph_of(chain(2))
+    executable = prepared(graph, spread(graph, 1), EmulatedDriver(capacity=512))
+    with pytest.raises(
+        DeviceError, match="the run of graph 'dag' failed: the GPU's memory is full"
+    ):
+        executable.run(random_inputs(graph, 0))
+
+
 def test_memory_that_does_not_suffice_is_said() -> None:
     graph = graph_of(wide(30))
     driver = EmulatedDriver(capacity=12 * 512)
@@ -463,6 +494,21 @@ def test_a_graph_of_nothing() -> None:
         inputs = random_inputs(graph, 0)
         assert_same(executable.run(inputs), inputs)
         assert executable.timeline(inputs).spans == ()
+
+
+def test_a_profiler_that_records_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graph_of(chain(2))
+    driver = EmulatedDriver()
+
+    def silent(body: Callable[[], None]) -> dict[str, object]:
+        body()
+        return {"traceEvents": []}
+
+    monkeypatch.setattr(driver, "traced", silent)
+    with prepared(graph, spread(graph, 1), driver) as executable:
+        for use in (executable.profile, executable.timeline):
+            with pytest.raises(DeviceError, match="profiler of cuda:0 recorded no kernels"):
+                use(random_inputs(graph, 0))
 
 
 def test_a_provider_that_the_gpu_lacks() -> None:

@@ -363,14 +363,7 @@ class EmulatedDriver:
     def dispatch(self, function: Any, args: Any, kwargs: Any) -> Any:
         leaves = tree_leaves((args, kwargs))
         if not any(isinstance(leaf, DeviceTensor) for leaf in leaves):
-            if torch.device(kwargs.get("device") or "cpu").type == "cpu":
-                return function(*args, **kwargs)
-            # An operator without operands makes its result on the GPU, if it is told to.
-            made = function(*args, **{**kwargs, "device": "cpu"})
-            result = self._empty(made.shape, made.stride(), made.dtype)
-            target = result.memory
-            self._launch(function.name(), lambda: target.copy_(made))
-            return result
+            return self._making(function, args, kwargs)
         for leaf in leaves:
             if isinstance(leaf, Tensor) and not isinstance(leaf, DeviceTensor) and leaf.ndim:
                 raise CudaError(f"{function}: expected all tensors to be on the same device")
@@ -385,6 +378,9 @@ class EmulatedDriver:
             stream.capture.broken = "operation not permitted when stream is capturing"
             raise CudaError(f"CUDA error: {stream.capture.broken}")
         memory = tree_map(_memory, (args, kwargs))
+        if _reads_back(function, args):
+            self._wait_for(stream)
+            return self.upload(function(*memory[0], **memory[1]))
         kinds = {
             bool(result.alias_info.is_write)
             for result in function._schema.returns
@@ -402,6 +398,16 @@ class EmulatedDriver:
             self._launch(name, lambda: function(*memory[0], **memory[1]))
             return args[0]
         return self._allocating(function, name, memory)
+
+    def _making(self, function: Any, args: Any, kwargs: Any) -> Any:
+        if torch.device(kwargs.get("device") or "cpu").type == "cpu":
+            return function(*args, **kwargs)
+        # An operator without operands makes its result on the GPU, if it is told to.
+        made = function(*args, **{**kwargs, "device": "cpu"})
+        result = self._empty(made.shape, made.stride(), made.dtype)
+        target = result.memory
+        self._launch(function.name(), lambda: target.copy_(made))
+        return result
 
     def _allocating(self, function: Any, name: str, memory: Any) -> Any:
         with _plain():
@@ -592,6 +598,13 @@ def _kernel(
     category = "gpu_memcpy" if copies else "kernel"
     event = {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": stream.number}
     return {**event, "ts": start, "dur": end - start, "args": arguments}
+
+
+def _reads_back(function: Any, args: Any) -> bool:
+    """Whether the shape of the result depends on the operands' values."""
+    if function is torch.ops.aten.index.Tensor:
+        return any(index is not None and index.dtype is torch.bool for index in args[1])
+    return torch.Tag.dynamic_output_shape in function.tags
 
 
 def _plain() -> AbstractContextManager[Any]:

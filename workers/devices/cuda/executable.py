@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from workers.devices.base import (
     Timeline,
 )
 from workers.devices.cuda.driver import CapturedGraph
-from workers.devices.cuda.failures import broken_device, reason_of
+from workers.devices.cuda.failures import broken_device, reason_of, run_failure
 from workers.devices.cuda.launches import program
 from workers.devices.cuda.replay import match_replay
 from workers.devices.cuda.runner import Runner
@@ -36,6 +37,7 @@ from workers.devices.cuda.trace import (
 )
 from workers.graph.graph import Graph
 from workers.graph.interpreter import CompiledUnit
+from workers.graph.operators import is_kernel_free
 from workers.schedules.plan import Plan
 
 _WARM_UPS = 2
@@ -204,6 +206,10 @@ class CudaExecutable(Executable):
                     try:
                         self._driver.use(self._runner.lead)
                         yield
+                    except DeviceError:
+                        raise
+                    except RuntimeError as error:  # torch's own, from between the launches
+                        raise run_failure(self._graph.name, error) from error
                     finally:
                         self._settle()
             finally:
@@ -275,6 +281,16 @@ class CudaExecutable(Executable):
         """One run as a CUDA Graph. Raises RuntimeError if it cannot be captured."""
         driver = self._driver
         driver.use(self._runner.lead)
+        collects = gc.isenabled()
+        gc.disable()  # what a collection frees on the GPU could break the capture
+        try:
+            return self._capture_run()
+        finally:
+            if collects:
+                gc.enable()
+
+    def _capture_run(self) -> tuple[CapturedGraph, dict[str, Tensor]]:
+        driver = self._driver
         driver.begin_capture()
         failure: BaseException | None = None
         values: dict[str, Tensor] = {}
@@ -313,6 +329,11 @@ class CudaExecutable(Executable):
             self._issue(mark=lambda number: self._driver.annotate(f"{_MARK}{number}"))
 
         trace = read_trace(self._driver.traced(body))
+        if not trace.records and not all(is_kernel_free(o.target) for o in self._graph.operators):
+            raise DeviceError(
+                f"the profiler of {self._shared.name} recorded no kernels of graph"
+                f" {self._graph.name!r}; CUPTI may be in use by another profiler, or not allowed"
+            )
         lost = unclaimed(trace)
         if lost:
             self._note("profile ", f"lacks {len(lost)} kernels without a launch in the trace")

@@ -11,11 +11,14 @@ def unit_failure(unit: str, error: Exception) -> DeviceError:
     """What to raise for an error of a Unit's launch; the error is its cause."""
     if isinstance(error, CancelledError):
         return error
-    if isinstance(error, torch.OutOfMemoryError):
-        reason = f"the GPU's memory is full ({_first_line(error)}); use a smaller batch"
-    else:
-        reason = _first_line(error)
-    failure = DeviceError(f"unit {unit!r} failed: {reason}")
+    failure = DeviceError(f"unit {unit!r} failed: {_reason(error)}")
+    failure.__cause__ = error
+    return failure
+
+
+def run_failure(graph: str, error: Exception) -> DeviceError:
+    """What to raise for an error that is no Unit's: of a copy, a capture's memory, a timer."""
+    failure = DeviceError(f"the run of graph {graph!r} failed: {_reason(error)}")
     failure.__cause__ = error
     return failure
 
@@ -33,6 +36,12 @@ def broken_device(name: str, error: Exception) -> DeviceError:
 def reason_of(error: BaseException) -> str:
     """One line that says why."""
     return _first_line(error) if str(error) else type(error).__name__
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, torch.OutOfMemoryError):
+        return f"the GPU's memory is full ({_first_line(error)}); use a smaller batch"
+    return _first_line(error)
 
 
 def _first_line(error: BaseException) -> str:
