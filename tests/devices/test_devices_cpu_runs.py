@@ -75,6 +75,30 @@ def test_memory_counts_the_inside_of_a_unit_and_aliases_once(device: CpuDevice) 
         assert peak(device, graph) == 3 * VALUE  # x, a with its view v, c
 
 
+def test_a_view_outlives_the_value_that_it_is_of(device: CpuDevice) -> None:
+    """The Plan frees ``a`` when ``v``, a view of it, was made; ``b`` must not get its memory."""
+    x, a, v, b = ValueRef("x"), ValueRef("a"), ValueRef("v"), ValueRef("b")
+    operators = [
+        call("a", "neg.default", x),
+        call("v", "transpose.int", a, 0, 1),
+        call("b", "exp.default", x),
+        call("c", "sub.Tensor", v, b),
+    ]
+    graph = operator_units(
+        name="views",
+        inputs=("x",),
+        outputs=("c",),
+        weights=(),
+        values={name: TensorSpec((SIDE, SIDE), "float32") for name in "xavbc"},
+        operators=operators,
+    )
+    plan = lower(sequential(graph), graph, 1)
+    inputs = random_inputs(graph, 0)
+    with device.prepare(graph, {}, plan) as executable:
+        for _ in range(5):
+            assert torch.equal(executable.run(inputs)["c"], -inputs["x"].T - inputs["x"].exp())
+
+
 def test_weights_are_not_counted_among_values(device: CpuDevice) -> None:
     graph = replace(graph_of(chain(1)), outputs=("w", "u0"))
     with device.prepare(graph, WEIGHTS, lower(sequential(graph), graph, 1)) as executable:

@@ -27,6 +27,10 @@ _SETTINGS = (
 )
 """Environment variables that change how fast the same operator runs."""
 
+_KERNELS = 2
+"""Raised when a provider calls something else for the same Unit, so that older measurements are
+not taken for those of today's."""
+
 
 def read_cpu() -> DeviceFacts:
     """The facts of the CPU that this process may use: its affinity mask counts, not the machine."""
@@ -42,6 +46,7 @@ def read_cpu() -> DeviceFacts:
         "memory_gib": round(memory / 2**30),
         "settings": {name: os.environ[name] for name in _SETTINGS if name in os.environ},
         "versions": versions,
+        "kernels": _KERNELS,
     }
     digest = blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=8).hexdigest()
     return DeviceFacts(
