@@ -149,6 +149,11 @@ def _no_races(
                     f" {life.root!r} for an output of the graph"
                 )
             running = life.users & ~happened[following.maker]
+            if running >> following.maker & 1:
+                raise PlanError(
+                    f"unit {writer.unit!r} on stream {writer.stream} writes {where} while it uses"
+                    f" {life.root!r} there; give it another buffer"
+                )
             if running:
                 other = plan.launches[next(bits(running))]
                 raise PlanError(
