@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.pass_graphs import call, graph_of_calls, random_graphs
 
-from workers.devices.base import Kernel
+from workers.devices.base import DeviceError, Kernel
 from workers.devices.recorded import RecordedProfile, append_profiles, unit_signature
 from workers.devices.sim.arithmetic import memory_of
 from workers.devices.sim.device import SimDevice
@@ -259,6 +259,21 @@ def test_recorded_kernels_take_the_place_of_the_models(
     assert other.facts == facts_of("a100")
     wider = convolution(64, 65, 28, 3)
     assert after.latency_ms(wider, sequential(wider)) == before.latency_ms(wider, sequential(wider))
+
+
+def test_a_recorded_kernel_that_cannot_run_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = convolution(64, 64, 28, 3)
+    wrong = recorded(graph, V100.name, 1.0)
+    wrong = replace(wrong, kernels=(replace(wrong.kernels[0], block=(4096, 1, 1)),))
+    path = tmp_path / "kernels.jsonl"
+    append_profiles(path, [wrong])
+    monkeypatch.setenv(PROFILES, str(path))
+    with pytest.raises(
+        DeviceError, match=r"recorded profile of unit .c. is wrong.*too many threads"
+    ):
+        SimDevice("v100").latency_ms(graph, sequential(graph))
 
 
 def test_more_recordings_are_another_device(

@@ -94,7 +94,12 @@ class SimDevice(Device):
         if self._recorded.kernels:
             recorded = self._recorded.of(unit_signature(graph, position), unit.name)
         if recorded is not None:
-            kernels = recorded_kernels(self._gpu, unit, recorded)
+            try:
+                kernels = recorded_kernels(self._gpu, unit, recorded)
+            except ValueError as error:
+                raise DeviceError(
+                    f"the recorded profile of unit {unit.name!r} is wrong: {error}; record it again"
+                ) from error
         else:
             kernels = kernels_of(self._gpu, graph, unit)
         if len(self._kernels) >= _MOST_CACHED:
