@@ -129,13 +129,14 @@ def _timed(bench: Bench, name: str, batch_size: int) -> dict[str, Any]:
 def _interleaved(
     bench: Bench, contenders: Mapping[str, Executable], inputs: Mapping[str, Tensor]
 ) -> dict[str, Any]:
+    rounds, repeats = (ROUNDS, REPEATS) if bench.real else (2, 2)
     for executable in contenders.values():
         executable.run(inputs)
-        executable.time(inputs, 5)
+        executable.time(inputs, repeats)
     medians: dict[str, list[float]] = {key: [] for key in contenders}
-    for _ in range(ROUNDS if bench.real else 2):
+    for _ in range(rounds):
         for key, executable in contenders.items():
-            medians[key].append(statistics.median(executable.time(inputs, REPEATS)))
+            medians[key].append(statistics.median(executable.time(inputs, repeats)))
     base = medians["sequential, graph"]
     return {
         "median_ms": {key: statistics.median(of) for key, of in medians.items()},

@@ -274,7 +274,10 @@ class EmulatedDriver:
         default = EmulatedStream(-1) if not self.streams else self.streams[0]
         self._current.stream = default
         with torch.inference_mode(), _Launching(self):
-            yield
+            try:
+                yield
+            finally:
+                self._refuse_if_astray()  # every call fails then, also the one that puts back the stream
 
     def stream(self) -> EmulatedStream:
         self.streams.append(EmulatedStream(len(self.streams)))
@@ -321,8 +324,7 @@ class EmulatedDriver:
             self._capture.broken = "operation not permitted when stream is capturing"
             raise CudaError(f"CUDA error: {self._capture.broken}")
         self._run(lambda: not any(stream.queue for stream in self.streams))
-        if self.astray:
-            raise CudaError(f"CUDA error: {self.astray}\nCUDA kernel errors might be asynchronous")
+        self._refuse_if_astray()
 
     def allocated_bytes(self) -> int:
         return self.allocator.allocated
@@ -464,13 +466,16 @@ class EmulatedDriver:
         self.enqueue(self._current.stream, Replay(graph, correlation, set(range(len(graph.nodes)))))
 
     def enqueue(self, stream: EmulatedStream, item: Item) -> None:
-        if self.astray:
-            raise CudaError(f"CUDA error: {self.astray}")
+        self._refuse_if_astray()
         assert stream.number >= 0, "no stream was chosen"
         stream.queue.append(item)
         if not self._threads:
             while self._random.random() < self._eagerness and self._step():
                 pass
+
+    def _refuse_if_astray(self) -> None:
+        if self.astray:
+            raise CudaError(f"CUDA error: {self.astray}\nCUDA kernel errors might be asynchronous")
 
     def _wait_for(self, stream: EmulatedStream) -> None:
         if stream.capture is not None:

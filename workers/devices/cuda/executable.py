@@ -212,6 +212,9 @@ class CudaExecutable(Executable):
                         raise run_failure(self._graph.name, error) from error
                     finally:
                         self._settle()
+            except RuntimeError:
+                shared.refuse_if_broken()  # then even leaving the session fails, in torch's words
+                raise
             finally:
                 self._running = False
 
