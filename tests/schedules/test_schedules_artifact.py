@@ -229,6 +229,8 @@ def test_wrong_inputs_are_named(artifact: Path) -> None:
         model()
     with pytest.raises(ValueError, match=r"the model takes torch.float32 \(8, 8\)"):
         model(torch.ones(1))
+    with pytest.raises(ValueError, match="input 'x' is missing"):
+        model.time({})
 
 
 def test_it_runs_on_fewer_cores_than_it_was_made_for(artifact: Path) -> None:

@@ -92,7 +92,7 @@ def engine(
     schedule = {"plan": plan_to_json(plan or lower(STAGES, graph, 2))}
     units = units_on(cuda, graph)
     made = run.CudaEngine(
-        graph_to_json(graph), schedule, WEIGHTS, units, CPU, use_graph, notes, cuda
+        graph_to_json(graph), schedule, WEIGHTS, units, notes, CPU, use_graph, cuda
     )
     return made, graph
 

@@ -116,20 +116,23 @@ class Model:
         if schedule.get("provider") == "inductor":
             compile_with = partial(compile_by_inductor, device=self.device, notes=self.notes)
         units = {unit["name"]: compile_with(unit) for unit in graph["units"]}
-        self._engine: CpuEngine | CudaEngine
-        if self.device.type == "cuda":
-            self._engine = CudaEngine(
-                graph, schedule, weights, units, self.device, use_cuda_graph, self.notes
-            )
-        else:
-            self._engine = CpuEngine(graph, schedule, weights, units, self.notes)
+        given = graph, schedule, weights, units, self.notes
+        self._engine: CpuEngine | CudaEngine = (
+            CudaEngine(*given, self.device, use_cuda_graph)
+            if self.device.type == "cuda"
+            else CpuEngine(*given)
+        )
         self._lock = Lock()
 
     def __call__(
         self, *tensors: Tensor, sequential: bool = False, **named: Tensor
     ) -> dict[str, Tensor]:
         """The outputs by name. Inputs are given in order or by name."""
-        inputs = dict(zip(self.inputs, tensors, strict=False)) | named
+        inputs = self._checked(dict(zip(self.inputs, tensors, strict=False)) | named)
+        with self._lock:
+            return self._engine.run(inputs, sequential)
+
+    def _checked(self, inputs: Mapping[str, Tensor]) -> Values:
         for name, spec in self.inputs.items():
             if name not in inputs:
                 raise ValueError(f"input {name!r} is missing; inputs: {', '.join(self.inputs)}")
@@ -139,13 +142,13 @@ class Model:
                     f"input {name!r} is {inputs[name].dtype} {tuple(inputs[name].shape)};"
                     f" the model takes {dtype} {shape}"
                 )
-        with self._lock:
-            return self._engine.run({name: inputs[name] for name in self.inputs}, sequential)
+        return {name: inputs[name] for name in self.inputs}
 
     def time(self, inputs: Mapping[str, Tensor], sequential: bool = False) -> float:
-        """Run once and return how long it took in ms, on a GPU by its own clock."""
+        """Run once and return how long it took in ms, on a GPU by its own clock. The first run, in
+        which units are compiled and graphs captured, takes longer."""
         with self._lock:
-            return self._engine.time(inputs, sequential)
+            return self._engine.time(self._checked(inputs), sequential)
 
     def random_inputs(self, seed: int) -> dict[str, Tensor]:
         """Standard normal inputs; zeros and ones where the model takes integers."""
@@ -218,7 +221,10 @@ def compile_by_inductor(unit: Mapping[str, Any], device: torch.device, notes: li
     module = _module(unit, device)
     chosen: list[Run] = []
 
-    def first(values: Values) -> None:
+    def run(values: Values) -> None:
+        if chosen:
+            chosen[0](values)
+            return
         with _COMPILING:
             try:
                 compiled = _runs(torch.compile(module, dynamic=False), unit)
@@ -228,12 +234,7 @@ def compile_by_inductor(unit: Mapping[str, Any], device: torch.device, notes: li
                 notes.append(f"unit {unit['name']!r} runs uncompiled: {reason:.200}")
                 compiled = _runs(module.forward, unit)
                 compiled(values)
-            chosen[:] = [compiled]
-
-    chosen.append(first)
-
-    def run(values: Values) -> None:
-        chosen[0](values)
+            chosen.append(compiled)
 
     return run
 
@@ -478,16 +479,14 @@ class CpuEngine:
         notes: list[str],
     ) -> None:
         self._weights, self._outputs = weights, graph["outputs"]
-        hosts = Hosts()
-        used = {core for host in schedule["arrangement"]["hosts"] for core in host["cores"]}
+        planned, hosts = schedule["arrangement"], Hosts()
+        cores = sorted({core for host in planned["hosts"] for core in host["cores"]})
         if not _for_cpu(schedule):
-            used = set(range(len(os.sched_getaffinity(0))))
-        self._sequential = Runner(_one_after_another(graph, sorted(used)), units, hosts)
-        if _for_cpu(schedule):
-            self._scheduled = Runner(schedule["arrangement"], units, hosts)
-        else:
             notes.append("the schedule is for a GPU; on the CPU the units run one after the other")
-            self._scheduled = self._sequential
+            cores = list(range(len(os.sched_getaffinity(0))))
+            planned = _one_after_another(graph, cores)
+        self._sequential = Runner(_one_after_another(graph, cores), units, hosts)
+        self._scheduled = Runner(planned, units, hosts)
 
     def run(self, inputs: Mapping[str, Tensor], sequential: bool) -> Values:
         values = {**self._weights, **inputs}
@@ -508,18 +507,8 @@ def _one_after_another(graph: Mapping[str, Any], cores: Sequence[int]) -> dict[s
         for name in unit["outputs"]:
             if name not in graph["outputs"]:
                 dead[last.get(name, unit["name"])].append(name)
-    steps = [
-        {
-            "unit": name,
-            "core": cores[0],
-            "threads": len(cores),
-            "waits": [],
-            "sends": [],
-            "frees_before": [],
-            "frees_after": frees,
-        }
-        for name, frees in dead.items()
-    ]
+    alone = {"core": cores[0], "threads": len(cores), "waits": [], "sends": [], "frees_before": []}
+    steps = [alone | {"unit": name, "frees_after": frees} for name, frees in dead.items()]
     return {"hosts": [{"cores": cores, "steps": steps}]}
 
 
@@ -571,17 +560,15 @@ class CudaEngine:
         schedule: Mapping[str, Any],
         weights: Values,
         units: Mapping[str, Run],
+        notes: list[str],
         device: torch.device,
         use_graph: bool,
-        notes: list[str],
         cuda: Any = torch.cuda,
     ) -> None:
         self._outputs, self._device, self._cuda = graph["outputs"], device, cuda
         self._use_graph, self._notes = use_graph, notes
-        one_stream = [
-            {"unit": unit["name"], "stream": 0, "waits": [], "records": None}
-            for unit in graph["units"]
-        ]
+        alone = {"stream": 0, "waits": [], "records": None}
+        one_stream = [alone | {"unit": unit["name"]} for unit in graph["units"]]
         with self._session():
             self._weights = {name: weight.to(device) for name, weight in weights.items()}
             self._runners = {
@@ -592,17 +579,16 @@ class CudaEngine:
 
     def run(self, inputs: Mapping[str, Tensor], sequential: bool) -> Values:
         with self._session():
-            values = self._launch(self._to_device(inputs), sequential)
+            given = {name: tensor.to(self._device) for name, tensor in inputs.items()}
+            values = self._launch(given, sequential)
             self._cuda.synchronize()
             # The next replay writes over what this one returned.
             return {name: values[name].clone() for name in self._outputs}
 
     def time(self, inputs: Mapping[str, Tensor], sequential: bool) -> float:
         with self._session():
-            given = self._to_device(inputs)
+            given = {name: tensor.to(self._device) for name, tensor in inputs.items()}
             start, end = (self._cuda.Event(enable_timing=True) for _ in range(2))
-            if self._use_graph and sequential not in self._captured:
-                self._launch(given, sequential)  # captures
             self._cuda.synchronize()
             start.record()
             values = self._launch(given, sequential)
@@ -614,23 +600,18 @@ class CudaEngine:
     def _launch(self, inputs: Values, sequential: bool) -> Values:
         """Give one run to the GPU: all its values by name. They must live until it has ended."""
         if self._use_graph and sequential not in self._captured:
-            self._captured[sequential] = self._capture(inputs, sequential)
-        if captured := self._captured.get(sequential):
-            return captured.replay(inputs)
+            runner, captured = self._runners[sequential], None
+            try:
+                captured = Captured(runner, self._weights, inputs, self._cuda)
+            except RuntimeError as error:
+                reason = str(error).strip().splitlines()[0]
+                self._notes.append(f"no CUDA graph, units are launched one by one: {reason:.200}")
+            self._captured[sequential] = captured
+        if ready := self._captured.get(sequential):
+            return ready.replay(inputs)
         values = {**self._weights, **inputs}
         self._runners[sequential].run(values)
         return values
-
-    def _capture(self, inputs: Values, sequential: bool) -> Captured | None:
-        try:
-            return Captured(self._runners[sequential], self._weights, inputs, self._cuda)
-        except RuntimeError as error:
-            reason = str(error).strip().splitlines()[0]
-            self._notes.append(f"no CUDA graph can be captured, units are launched: {reason:.200}")
-            return None
-
-    def _to_device(self, inputs: Mapping[str, Tensor]) -> Values:
-        return {name: tensor.to(self._device) for name, tensor in inputs.items()}
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[None]:
@@ -687,12 +668,7 @@ def main() -> int:
     parser.add_argument("--sequential", action="store_true", help="ignore the schedule")
     parser.add_argument("--bench", action="store_true", help="compare with the sequential order")
     parser.add_argument("--device", help="cpu or cuda (default: what the schedule is for, if here)")
-    parser.add_argument(
-        "--graph",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="on a GPU: replay a CUDA graph",
-    )
+    parser.add_argument("--no-graph", dest="graph", action="store_false", help="no CUDA graph")
     parser.add_argument("--repeats", type=int, default=50, help="runs of --bench (default 50)")
     options = parser.parse_args()
     try:
