@@ -277,7 +277,7 @@ class EmulatedDriver:
             try:
                 yield
             finally:
-                self._refuse_if_astray()  # every call fails then, also the one that puts back the stream
+                self._refuse_if_astray()  # every call fails then, also what puts back the stream
 
     def stream(self) -> EmulatedStream:
         self.streams.append(EmulatedStream(len(self.streams)))
