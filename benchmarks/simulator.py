@@ -43,12 +43,11 @@ from workers.schedules.schedule import Placement, Schedule, Stage, StageSchedule
 
 # IOS, batch 1 on the V100, ms: sequential, greedy, IOS with concurrent execution alone
 # ("IOS-Parallel"), from the README's "Key output" of section 4.2.1. Plait's search merges nothing.
-# To save time NASNet and RandWire are searched with one operator a group (r = 1), for which IOS's
-# authors give 16.54 ms for NASNet (section 4.2.5) and nothing for RandWire: theirs there is r = 3.
+# NASNet and RandWire are not searched here: it took IOS an hour, too.
 IOS_SCHEDULES = {
     "inception_v3": (6.25, 4.62, 4.06),
     "randwire": (8.53, 6.27, 5.80),
-    "nasnet_a_large": (23.02, 16.60, 16.54),
+    "nasnet_a_large": (23.02, 16.60, 15.87),
     "squeezenet": (0.89, 0.98, 0.86),
 }
 LARGE = ("nasnet_a_large", "randwire")
@@ -143,6 +142,12 @@ def scheduled(graph: Graph, device: SimDevice, scheduler: Scheduler) -> Schedule
     return scheduler.schedule(graph, StageOracle(device, graph)).schedule
 
 
+@cache
+def searched(name: str, batch: int, gpu: str) -> Schedule:
+    """IOS's schedule, found once."""
+    return scheduled(at_batch(name, batch), SimDevice(gpu, "streams"), IosScheduler())
+
+
 def latency(graph: Graph, device: SimDevice, schedule: Schedule) -> float:
     return device.latency_ms(graph, lower(schedule, graph, 1))
 
@@ -170,17 +175,18 @@ def ios_schedules() -> list[dict[str, Any]]:
     device = SimDevice("v100", "streams")
     for name, published in IOS_SCHEDULES.items():
         graph = at_batch(name, 1)
-        schedulers: tuple[Scheduler, ...] = (
-            SequentialScheduler(),
-            GreedyScheduler(),
-            IosScheduler(max_units_per_group=1 if name in LARGE else 3),
-        )
-        found = [latency(graph, device, scheduled(graph, device, each)) for each in schedulers]
+        schedules = [
+            scheduled(graph, device, SequentialScheduler()),
+            scheduled(graph, device, GreedyScheduler()),
+        ]
+        if name not in LARGE:
+            schedules.append(searched(name, 1, "v100"))
+        found = [latency(graph, device, schedule) for schedule in schedules]
         for label, real, simulated in zip(
-            ("sequential", "greedy", "IOS-Parallel"), published, found, strict=True
+            ("sequential", "greedy", "IOS-Parallel"), published, found, strict=False
         ):
             rows.append(row(f"{name} {label}", real, simulated))
-        for label, number in (("greedy", 1), ("IOS-Parallel", 2)):
+        for number, label in list(enumerate(("greedy", "IOS-Parallel"), 1))[: len(found) - 1]:
             real, simulated = published[0] / published[number], found[0] / found[number]
             rows.append(row(f"{name} gain of {label}", real, simulated, "x"))
     return rows
@@ -192,7 +198,7 @@ def ios_batches() -> list[dict[str, Any]]:
     for batch, (sequential, ios) in IOS_BATCHES.items():
         graph = at_batch("inception_v3", batch)
         slow = latency(graph, device, scheduled(graph, device, SequentialScheduler()))
-        fast = latency(graph, device, scheduled(graph, device, IosScheduler()))
+        fast = latency(graph, device, searched("inception_v3", batch, "v100"))
         rows.append(row(f"batch {batch} sequential", sequential, slow))
         rows.append(row(f"batch {batch} IOS", ios, fast))
         rows.append(row(f"batch {batch} gain", sequential / ios, slow / fast, "x"))
@@ -202,7 +208,7 @@ def ios_batches() -> list[dict[str, Any]]:
 def ios_devices() -> list[dict[str, Any]]:
     graph = at_batch("inception_v3", 1)
     device = {name: SimDevice(name, "streams") for name in ("v100", "k80")}
-    found = {name: scheduled(graph, each, IosScheduler()) for name, each in device.items()}
+    found = {name: searched("inception_v3", 1, name) for name in device}
     return [
         row(f"run on {on}, scheduled for {of}", real, latency(graph, device[on], found[of]))
         for (on, of), real in IOS_DEVICES.items()
@@ -266,13 +272,14 @@ def opara_batches() -> list[dict[str, Any]]:
 
 
 def gains() -> dict[str, float]:
-    """Gain of IOS for Inception-v3 at batch 1, by GPU: there is no measurement to compare with."""
+    """Gain of the greedy schedule for Inception-v3 at batch 1, by GPU: there is no measurement to
+    compare with."""
     graph = at_batch("inception_v3", 1)
     found = {}
     for name in ("k80", "rtx2080super", "p100", "rtx2080ti", "v100", "a100", "h100", "h200"):
         device = SimDevice(name)
         slow = latency(graph, device, scheduled(graph, device, SequentialScheduler()))
-        fast = latency(graph, device, scheduled(graph, device, IosScheduler()))
+        fast = latency(graph, device, scheduled(graph, device, GreedyScheduler()))
         sms = device.facts.gpu.sm_count if device.facts.gpu else 0
         print(f"  {name:14} {sms:4} SMs  {slow:7.3f} ms  {fast:7.3f} ms  {slow / fast:5.2f} x")
         found[name] = round(slow / fast, 3)

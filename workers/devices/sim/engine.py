@@ -31,6 +31,7 @@ from workers.devices.sim.residency import Cohort, Launched, Residency
 from workers.devices.sim.sharing import Memory, set_rates
 
 _DONE = 1e-9  # of a wave: what is left of a cohort that is complete but for rounding
+_TOGETHER = 0.02  # of a wave: by how much blocks that end one by one are taken to end later
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class _Simulation:
     def _advance(self, lacking: str | None) -> None:
         """To the next time at which something ends or arrives."""
         cohorts = self._residency.cohorts
-        ending = min((cohort.left / cohort.rate for cohort in cohorts), default=math.inf)
+        ending = _next_end(cohorts)
         arriving = self._arrivals[0][0] - self._now if self._arrivals else math.inf
         step = min(ending, arriving)
         self._note_waiting(lacking, step)
@@ -217,6 +218,16 @@ class _Simulation:
         free, waited = self._waits[number]
         reasons = sorted(waited.items(), key=lambda item: -item[1])
         return JobRun(spans[0][0], spans[-1][1], free, tuple(reasons), tuple(spans))
+
+
+def _next_end(cohorts: Sequence[Cohort]) -> float:
+    """In how many seconds the next cohort ends, or the last of those that end together as far as
+    none of them is kept waiting for more than a little of its wave. Infinite if there is none."""
+    ends = [cohort.left / cohort.rate for cohort in cohorts]
+    if len(ends) < 2:
+        return ends[0] if ends else math.inf
+    latest = min([end + _TOGETHER / cohort.rate for end, cohort in zip(ends, cohorts, strict=True)])
+    return max([end for end in ends if end <= latest])
 
 
 def _issue_times(path: LaunchPath, jobs: Sequence[Job]) -> list[list[float]]:
