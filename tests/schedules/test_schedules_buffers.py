@@ -12,12 +12,13 @@ from support.alias_graphs import aliased_graphs
 from support.graphs import DIAMOND, SIDE, chain, graph_of
 from support.schedules import random_stage_schedule, random_stream_schedule, stream_schedules
 
-from workers.graph.graph import Graph, TensorSpec
+from workers.graph.graph import Graph, Operator, TensorSpec, ValueRef
 from workers.schedules.buffers import Buffers, assign_buffers, stream_frees
 from workers.schedules.lifetimes import lifetimes
 from workers.schedules.lower import lower
 from workers.schedules.order import happened_before
 from workers.schedules.plan import Launch, Plan, Stream
+from workers.schedules.schedule import Placement, StreamSchedule
 from workers.schedules.validate import PlanError, validate
 
 NBYTES = 4 * SIDE * SIDE
@@ -66,6 +67,29 @@ def test_memory_read_on_two_streams_waits_for_both() -> None:
         validate(plan, graph, wrong)
     # u0's stream knows of both readers before u4. Stream 1 allocates nothing after u3.
     assert stream_frees(plan, graph) == ((), (), (), (), ("u0",))
+
+
+def test_a_view_that_may_be_a_copy_waits_for_its_own_stream_too() -> None:
+    """``u1`` may copy ``u0`` into memory of stream 1, which ``u2`` reads on stream 0. That it has
+    ended stream 0 knows before ``u3``, stream 1 only before ``u5``."""
+    graph = graph_of(((), (0,), (1,), (2,), (), (3, 4), (4, 5)))
+    view = Operator("u1", "aten.reshape.default", (ValueRef("u0"), (SIDE, SIDE)), (), ("u1",))
+    units = list(graph.units)
+    units[1] = replace(units[1], operators=(view,), weights=())
+    graph = replace(graph, units=tuple(units))
+    streams = (0, 1, 0, 0, 1, 1, 0)
+    placements = tuple(Placement(f"u{n}", stream) for n, stream in enumerate(streams))
+    plan = lower(StreamSchedule("test", placements), graph, parallelism=1)
+    freed = {name: n for n, names in enumerate(stream_frees(plan, graph)) for name in names}
+    assert freed["u0"] == freed["u1"] == 5
+    always = replace(view, target="aten.view.default")
+    units[1] = replace(units[1], operators=(always,))
+    freed = {
+        name: n
+        for n, names in enumerate(stream_frees(plan, replace(graph, units=tuple(units))))
+        for name in names
+    }
+    assert freed["u0"] == freed["u1"] == 3
 
 
 def test_buffers_are_as_large_as_their_largest() -> None:

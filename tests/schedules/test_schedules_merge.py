@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.graphs import DIAMOND, graph_of
 from support.pass_graphs import call, graph_of_calls
@@ -127,6 +127,10 @@ def by_computing(
     st.integers(1, 3),
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 4)), min_size=2, max_size=3),
 )
+@example(16, 2, 1, [(3, 1), (2, 0)])  # off the middle
+@example(12, 3, 1, [(3, 0), (3, 1)])  # the same sizes, but the kernel would have to lie outside
+@example(13, 1, 2, [(2, 1), (1, 0)])  # between two taps
+@example(13, 3, 2, [(3, 2), (1, 1)])
 def test_convolutions_merge_exactly_where_computing_says_so(
     size: int, stride: int, dilation: int, branches: list[tuple[int, int]]
 ) -> None:
