@@ -58,7 +58,8 @@ class _Search:
     """
 
     def __init__(self, plan: Plan, launched: Owned, records: Sequence[Record]) -> None:
-        self._plan, self.records = plan, records
+        self.records = records
+        self._streams = [launch.stream for launch in plan.launches]
         position = {launch.unit: number for number, launch in enumerate(plan.launches)}
         self._kinds: list[list[object]] = [[] for _ in plan.launches]
         for unit, record in launched:
@@ -79,7 +80,7 @@ class _Search:
                 return chosen
             if options[-1]:
                 number, record = options[-1].pop(0), self.records[len(chosen)]
-                stream = self._plan.launches[number].stream
+                stream = self._streams[number]
                 undo.append((self._until[number], self._home.get(stream)))
                 self._next[number] += 1
                 self._until[number] = max(self._until[number], record.end_us)
@@ -90,7 +91,7 @@ class _Search:
                 options.pop()
                 number = chosen.pop()
                 self._next[number] -= 1
-                self._until[number], self._home[self._plan.launches[number].stream] = undo.pop()
+                self._until[number], self._home[self._streams[number]] = undo.pop()
             else:
                 return None
         return None
@@ -108,8 +109,7 @@ class _Search:
             and self._until[number] <= record.start_us
             and all(self._over(before, record.start_us) for before in self._needs[number])
         ]
-        streams = [launch.stream for launch in self._plan.launches]
-        return sorted(fitting, key=lambda n: (self._home.get(streams[n]) != record.stream, n))
+        return sorted(fitting, key=lambda n: (self._home.get(self._streams[n]) != record.stream, n))
 
     def _over(self, number: int, time: float) -> bool:
         return self._next[number] == len(self._kinds[number]) and self._until[number] <= time
