@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +17,8 @@ from workers.devices.providers import create
 from workers.graph.graph import Graph
 from workers.graph.interpreter import run_graph
 from workers.graph.random_inputs import random_inputs
+
+ROOT = Path(__file__).parents[2]
 
 
 def called(graph: Graph, weights: dict[str, Tensor]) -> list[str]:
@@ -106,3 +112,37 @@ def test_a_large_linear_layer_and_its_activation_are_one_call() -> None:
         "aten.linear.default",
         "aten.relu.default",
     ]
+
+
+_TWO_RUNS = """
+import os, torch
+from support.unit_graphs import ValueRef, call, one_unit
+from workers.devices.cpu import CpuDevice
+from workers.graph.random_inputs import random_inputs
+from workers.schedules.plan import Launch, Plan, Stream
+
+x, w = ValueRef("x"), ValueRef("w")
+shapes = {"x": (1, 256, 14, 14), "w": (1024, 256, 1, 1), "c": (1, 1024, 14, 14)}
+graph, weights = one_unit([call("c", "conv2d.default", x, w)], shapes, ("c",))
+inputs = {"x": random_inputs(graph, 0)["x"].contiguous(memory_format=torch.channels_last)}
+device = CpuDevice()
+with device.prepare(graph, weights, Plan((Stream(2),), (Launch("c", 0),))) as executable:
+    executable.run(inputs)
+    print("again", flush=True)
+    executable.run(inputs)
+device.close()
+"""
+
+
+def test_weights_are_packed_for_the_threads_of_the_stream() -> None:
+    """oneDNN tells of all that it runs; 1024 channels are packed otherwise for one thread."""
+    done = subprocess.run(
+        [sys.executable, "-c", _TWO_RUNS],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env={**os.environ, "ONEDNN_VERBOSE": "1", "PYTHONPATH": f"{ROOT / 'tests'}:{ROOT}"},
+    )
+    again = [line for line in done.stdout.partition("again\n")[2].splitlines() if "exec" in line]
+    assert ["convolution" in line for line in again] == [True], done.stdout

@@ -17,8 +17,10 @@ from workers.devices.cpu_executable import CpuExecutable
 from workers.devices.cpu_facts import read_cpu
 from workers.devices.cpu_workers import Worker
 from workers.devices.openmp import release_team
+from workers.devices.providers.base import KernelProvider
 from workers.graph.graph import Graph
-from workers.schedules.arrangement import Host, arrange
+from workers.graph.interpreter import CompiledUnit
+from workers.schedules.arrangement import Arrangement, Host, arrange
 from workers.schedules.plan import Plan
 from workers.schedules.validate import validate
 
@@ -71,12 +73,7 @@ class CpuDevice(Device):
         missing = [name for name in graph.weights if name not in weights]
         if missing:
             raise DeviceError(f"graph {graph.name!r} needs weight {missing[0]!r}, which is missing")
-        kernels = providers.create(provider)
-        units = [
-            kernels.compile(graph, graph.unit(step.unit), weights, step.threads)
-            for host in arrangement.hosts
-            for step in host.steps
-        ]
+        units = _compile(providers.create(provider), graph, weights, arrangement)
         return CpuExecutable(graph, units, weights, arrangement, workers, cores, self._lock)
 
     def close(self) -> None:
@@ -102,3 +99,28 @@ class CpuDevice(Device):
             staff.append(ready[taken[cores]])
             taken[cores] += 1
         return staff
+
+
+def _compile(
+    provider: KernelProvider,
+    graph: Graph,
+    weights: Mapping[str, Tensor],
+    arrangement: Arrangement,
+) -> list[CompiledUnit]:
+    """Each Unit compiled where as many intra-operator threads are allowed as its stream has:
+    oneDNN packs weights otherwise for another number of them, and then packs them anew at every
+    call."""
+    units = []
+    before = torch.get_num_threads()
+    try:
+        for host in arrangement.hosts:
+            for step in host.steps:
+                if step.threads != torch.get_num_threads():
+                    torch.set_num_threads(step.threads)
+                units.append(provider.compile(graph, graph.unit(step.unit), weights, step.threads))
+    finally:
+        if before != torch.get_num_threads():
+            torch.set_num_threads(before)
+        if any(step.threads > 1 for host in arrangement.hosts for step in host.steps):
+            release_team()
+    return units
