@@ -37,6 +37,7 @@ from workers.runner.quiet import NoisePolicy, Watch
 from workers.runner.reporting import Reporter
 from workers.runner.workplace import Prepared, Workplace
 from workers.schedulers.base import SearchResult
+from workers.schedules.artifact import read_artifact
 from workers.schedules.schedule import ScheduleKey, Stage, StageSchedule
 
 LIMITS = SandboxLimits(memory_bytes=4 << 30, seconds=120)
@@ -120,9 +121,8 @@ def test_stages_that_were_merged_are_verified_measured_and_delivered(tmp_path: P
     assert outcome.provider == "aten"
     assert outcome.environment["fingerprint"] == device.facts.fingerprint
     assert outcome.environment["noise"]["complaint"] is None
-    assert outcome.schedule["key"]["graph_hash"] == graph_hash(
-        graph
-    )  # what was decided, for the model
+    assert outcome.schedule["key"]["graph_hash"] == graph_hash(graph)  # the model's own
+    assert outcome.search["samples"]["shape"] == "steady"
     assert len(outcome.timeline.spans) == len(names) - 1
 
     [path] = recorder.artifacts
@@ -132,7 +132,10 @@ def test_stages_that_were_merged_are_verified_measured_and_delivered(tmp_path: P
     delivered, _ = load_graph(tmp_path / "artifact" / "model")
     document = json.loads((tmp_path / "artifact" / "schedule.json").read_text())
     assert len(delivered.units) == len(names) - 1
-    assert document["key"]["graph_hash"] == graph_hash(delivered)
+    assert document["graph_hash"] == graph_hash(delivered)
+    assert document["key"]["graph_hash"] == graph_hash(graph)
+    artifact = read_artifact(path)  # which proves that it all fits together
+    assert [unit.name for unit in artifact.graph.units] == [unit.name for unit in delivered.units]
     assert document["summary"]["simulated"] is True
 
 

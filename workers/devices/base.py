@@ -104,6 +104,12 @@ class MemoryUse:
 class Executable(ABC):
     """A Plan made ready on a device: weights loaded, streams up. Close it to free them."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of this executable's figures should know: that a GPU could not capture the
+        Plan, say, and why."""
+        return ()
+
     @abstractmethod
     def run(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run once and return the graph's outputs by name. Raises DeviceError."""
@@ -166,6 +172,15 @@ class Device(ABC):
     ) -> Executable:
         """Validate the Plan against the Graph and make it ready to run with the kernels of
         ``provider``, one of the facts' ``providers``. Raises PlanError and DeviceError."""
+
+    def latency_ms(self, graph: Graph, plan: Plan) -> float | None:
+        """What ``time`` of an executable would say, where the device computes its latencies and
+        need not run anything for them; None where it measures.
+
+        ``plan`` may launch a part of the graph, such as a stage, and is taken to be right: for
+        searches that ask for many thousands. Raises DeviceError if the device is closed.
+        """
+        return None
 
     @abstractmethod
     def close(self) -> None:

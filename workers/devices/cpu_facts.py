@@ -7,10 +7,10 @@ import os
 import platform
 import shutil
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 
 from workers.devices.base import DeviceFacts
+from workers.devices.cuda.builds import torch_versions
 
 _FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "asimd", "sve")
 """Instruction sets that the CPU libraries choose kernels by."""
@@ -37,7 +37,7 @@ def read_cpu() -> DeviceFacts:
     cores = len(os.sched_getaffinity(0))
     model, flags = _model_and_flags(Path("/proc/cpuinfo").read_text())
     memory = _memory_bytes(Path("/proc/meminfo").read_text())
-    versions = {"torch": version("torch"), "python": platform.python_version()}
+    versions = {**torch_versions(), "python": platform.python_version()}
     identity = {
         "machine": platform.machine(),
         "model": model,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 
 from backend.jobs.schemas import BatchSummary
@@ -14,11 +12,10 @@ from workers.devices.base import Executable
 from workers.graph.importers import reference_outputs
 from workers.graph.importers.source import ModelSource
 from workers.graph.random_inputs import random_inputs
-from workers.graph.serialize import graph_hash
 from workers.measure.compare import Comparison, compare
 from workers.measure.environment import Load, environment, load_now
 from workers.measure.noise import Quiet
-from workers.measure.verify import Case, Verification, verify
+from workers.measure.verify import Case, Verification, fresh_seeds, verify
 from workers.runner.outcome import ScheduleOutcome
 from workers.runner.problems import VerificationError
 from workers.runner.quiet import Watch
@@ -69,6 +66,9 @@ def deliver(
         winner, final = _decide(right, compared, model, place, cases[0], reporter, watch)
         reporter.step("verifying", steps - 1, steps, "recording timelines")
         for candidate in right:
+            executable = executables[candidate.scheduler]
+            timeline = executable.timeline(inputs)  # before the notes, which say what it is of
+            facts = _search_facts(candidate, compared[candidate.scheduler], executable.notes)
             place.recorder.result(
                 ScheduleOutcome(
                     scheduler=candidate.scheduler,
@@ -78,8 +78,8 @@ def deliver(
                     max_abs_error=verified[candidate.scheduler].max_abs_error,
                     winner=candidate is winner,
                     schedule=schedule_to_json(candidate.found.schedule, model.key),
-                    search=_search_facts(candidate, compared[candidate.scheduler]),
-                    timeline=executables[candidate.scheduler].timeline(inputs),
+                    search=facts,
+                    timeline=timeline,
                     environment=conditions,
                     provider=model.provider,
                 )
@@ -99,7 +99,7 @@ def deliver(
 
 def _cases(source: ModelSource, model: Prepared, place: Workplace, batch_size: int) -> list[Case]:
     """Inputs that nobody has seen before, with what the original model makes of them."""
-    seeds = [secrets.randbits(32) for _ in range(CASES)]
+    seeds = fresh_seeds(CASES)
     directory = place.workdir / f"references-{batch_size}"
     references = reference_outputs(
         source, batch_size, seeds, directory, place.limits, model.sequence_length
@@ -108,6 +108,7 @@ def _cases(source: ModelSource, model: Prepared, place: Workplace, batch_size: i
         Case(
             inputs=random_inputs(model.graph, seed),
             expected=[reference[f"output_{index}"] for index in range(len(reference))],
+            seed=seed,
         )
         for seed, reference in zip(seeds, references, strict=True)
     ]
@@ -188,10 +189,16 @@ def _decide(
     return (leader if confirmed else baseline), again
 
 
-def _search_facts(candidate: Candidate, comparison: Comparison) -> dict[str, object]:
-    """What finding the schedule took, and how it compares with the baseline."""
+def _search_facts(
+    candidate: Candidate, comparison: Comparison, notes: Sequence[str]
+) -> dict[str, object]:
+    """What finding the schedule took, how it compares with the baseline, and what its latencies
+    look like. ``notes`` are the executable's."""
     return {
         **candidate.search,
+        "notes": [*candidate.found.notes, *notes],
+        "samples": comparison.report.to_json(),
+        "ended": comparison.ended,
         "speedup": comparison.speedup,
         "speedup_low": comparison.low,
         "speedup_high": comparison.high,
@@ -208,8 +215,8 @@ def _write_artifact(
         path,
         merged.graph,
         merged.weights,
-        merged.schedule,
-        replace(model.key, graph_hash=graph_hash(merged.graph)),
+        winner.found.schedule,
+        model.key,
         winner.plan,
         summary.model_dump(),
         place.device.facts.parallelism,

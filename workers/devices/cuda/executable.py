@@ -98,8 +98,7 @@ class CudaExecutable(Executable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of this executable's figures should know: why there is no CUDA Graph, and
-        what the last timeline is of."""
+        """Why there is no CUDA Graph, and what the last timeline is of."""
         return tuple(self._notes)
 
     def run(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -66,9 +66,6 @@ class SimDevice(Device):
         return SimExecutable(graph, weights, plan, kernels, run, lambda: self._closed)
 
     def latency_ms(self, graph: Graph, plan: Plan) -> float:
-        """What ``time`` of an executable would say, without making one. ``plan`` may launch a part
-        of the graph, such as a stage, and is taken to be right: for a search that asks for many
-        thousands. Raises DeviceError if the device is closed."""
         if self._closed:
             raise DeviceError(f"device {self._facts.name!r} is closed; open it again")
         return self._simulate(plan, self._kernels_of_all(graph, plan)).latency_s * 1e3
