@@ -53,7 +53,7 @@ LARGE = "nasnet_a_large"
 LOWER_SECONDS, SIMULATE_SECONDS = 1.0, 0.5
 LOOP_RATIO, LAUNCH_US = 1.03, 15.0
 TINY = 400
-ROUNDS = 25
+ROUNDS = 21
 
 Weights = dict[str, Tensor]
 
