@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 from torch import Tensor
 
 from workers.devices.base import Device
 from workers.graph.graph import Graph
 from workers.graph.signature import signature
+from workers.measure.layouts import Layout, read_layouts
 from workers.measure.measurement import Measurement, Round
 from workers.measure.profile_index import MemoryIndex, ProfileIndex, ProfileKey
 from workers.measure.serial import Candidate, Measurer, SerialMeasurer
@@ -28,8 +30,9 @@ def ignore_round(record: Round) -> None:
 class MeasuringOracle:
     """Answers with measurements on ``device``, each taken at most once ever.
 
-    A stage is measured as a graph of its own, from its fork to its join, on random inputs. Its key
-    in ``index`` is structural: equal stages of different blocks, models and jobs are one entry. A
+    A stage is measured as a graph of its own, from its fork to its join, on random inputs that lie
+    in memory as they do in the whole model, which is run once for that. Its key in ``index`` is
+    structural: equal stages of different blocks, models and jobs are one entry. A
     stage of strategy ``merge`` is measured merged; one that cannot be is infinite with the reason.
     After ``deadline`` (of ``time.monotonic``) only the index answers; the rest is infinite with
     the reason ``budget``. That and other failures that may not repeat (``Failure.lasting``) are
@@ -115,11 +118,14 @@ class MeasuringOracle:
         if stage.strategy == "merge":
             merged = merge_stages(schedule, part, weights)
             schedule, part, weights = merged.schedule, merged.graph, dict(merged.weights)
-        return Candidate(part, weights, lower(schedule, part, self.parallelism), self._provider)
+        layouts = {name: self._layouts[name] for name in part.inputs if name in self._layouts}
+        plan = lower(schedule, part, self.parallelism)
+        return Candidate(part, weights, plan, self._provider, layouts)
 
     def _key(self, stage: Stage) -> ProfileKey:
-        """The structure of the Units, how they are grouped, and each group's threads. A merged
-        stage is one Unit on all threads, unless the stage gives that one's."""
+        """The structure of the Units, how they are grouped, each group's threads, and the layouts
+        of inputs that are not contiguous. A merged stage is one Unit on all threads, unless the
+        stage gives that one's."""
         positions = [self._graph.index[name] for name in stage.units]
         groups = "|".join(str(len(group)) for group in stage.groups)
         count = 1 if stage.strategy == "merge" else len(stage.groups)
@@ -128,6 +134,29 @@ class MeasuringOracle:
         return ProfileKey(
             device_fingerprint=self._device.facts.fingerprint,
             provider=self._provider,
-            context=f"{stage.strategy} threads={'+'.join(map(str, threads))}",
+            context=f"{stage.strategy} threads={'+'.join(map(str, threads))}"
+            f"{self._layouts_of(stage)}",
             signature=f"{signature(self._graph, positions)}:{groups}",
         )
+
+    @cached_property
+    def _layouts(self) -> dict[str, Layout]:
+        return read_layouts(self._device, self._graph, self._weights, self._provider)
+
+    def _layouts_of(self, stage: Stage) -> str:
+        """In words for the key: which of the stage's inputs, by position, lies how."""
+        if not self._layouts:
+            return ""
+        found = [
+            f"{position}:{''.join(map(str, self._layouts[name]))}"
+            for position, name in enumerate(self._inputs_of(stage))
+            if name in self._layouts
+        ]
+        return f" layouts={','.join(found)}" if found else ""
+
+    def _inputs_of(self, stage: Stage) -> Sequence[str]:
+        """What the stage reads and does not compute, in the order of its Units in the stage, which
+        is that of the signature."""
+        units = [self._graph.unit(name) for name in stage.units]
+        made = {name for unit in units for name in unit.outputs}
+        return [*dict.fromkeys(n for unit in units for n in unit.inputs if n not in made)]

@@ -14,6 +14,7 @@ from torch import Tensor
 from workers.devices.base import Device, DeviceError, Executable
 from workers.graph.graph import Graph
 from workers.graph.random_inputs import random_inputs
+from workers.measure.layouts import Layout, laid_out
 from workers.measure.measurement import Failure, Measurement, Round
 from workers.measure.statistics import median
 from workers.schedules.plan import Plan
@@ -37,12 +38,21 @@ class Effort:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What to measure: a Plan of a Graph with its weights, run with the kernels of ``provider``."""
+    """What to measure: a Plan of a Graph with its weights, run with the kernels of ``provider`` on
+    inputs of which those named in ``layouts`` are not contiguous (``workers.measure.layouts``)."""
 
     graph: Graph
     weights: Mapping[str, Tensor]
     plan: Plan
     provider: str = "aten"
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
+
+    def inputs(self, seed: int) -> dict[str, Tensor]:
+        """Random inputs, each with its layout."""
+        return {
+            name: laid_out(tensor, self.layouts[name]) if name in self.layouts else tensor
+            for name, tensor in random_inputs(self.graph, seed).items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +140,7 @@ class SerialMeasurer:
             with self.device.prepare(
                 candidate.graph, candidate.weights, candidate.plan, candidate.provider
             ) as executable:
-                inputs = random_inputs(candidate.graph, self.seed)
+                inputs = candidate.inputs(self.seed)
                 latency = warm_up(executable, inputs, self.effort.warm_up_ms)
                 latencies = executable.time(inputs, self.effort.repeats(latency))
         except DeviceError as error:
