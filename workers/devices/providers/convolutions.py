@@ -2,9 +2,8 @@
 
 ``torch.conv2d`` brings its weights into oneDNN's blocked layout at every call, and its input and
 output from and to channels first. Weights packed once, and values that stay channels last from one
-convolution to the next, take 0.42-0.77 of the time over a whole network (squeezenet 0.56, googlenet
-0.43, inception_v3 0.65, resnet50 0.67, nasnet_a_cifar 0.67, randwire 0.72, mobilenet_v1 0.72; one
-thread, batch 1, measured interleaved). Alone, on a value that is channels first, a 3 × 3
+convolution to the next, take half to three quarters of the time over a whole network
+(docs/devices.md has the table). Alone, on a value that is channels first, a 3 × 3
 convolution takes 0.5-0.98 and a 1 × 1 one up to 1.4 of it: the next one makes up for that.
 
 The fused call takes some 25 µs more to make. A small convolution is called as ever, with
