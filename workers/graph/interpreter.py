@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from workers.graph.bindings import binding, in_place_binding, returns_sequence
+from workers.graph.fused import (
+    CALLS,
+    CHANNELS_LAST,
+    PACKINGS,
+    PLAIN,
+    TRANSPOSED,
+    FusedCall,
+    Packed,
+    UnitKernels,
+)
 from workers.graph.graph import (
     Argument,
     DtypeRef,
@@ -44,19 +54,6 @@ class CompiledUnit:
     kernel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FusedCall:
-    """One call in place of ``operators``, of which only the last one's ``output`` is read by
-    others. It stands where the last one stood; of its ``arguments``, a ValueRef is a value that
-    the Unit computes or is given, and all else is passed as it is."""
-
-    name: str
-    operators: tuple[str, ...]
-    function: Callable[..., Tensor]
-    arguments: tuple[Any, ...]
-    output: str
-
-
 Seen = Callable[[str, int, int, Sequence[Tensor]], object]
 """Told of a call: its name, when it began and ended in ns, and the tensors that it returned."""
 
@@ -65,10 +62,11 @@ def compile_unit(
     graph: Graph,
     unit: Unit,
     weights: Mapping[str, Tensor],
-    fused: Sequence[FusedCall] = (),
+    kernels: UnitKernels = PLAIN,
 ) -> CompiledUnit:
     """Compile a Unit, with its weights bound, for repeated calls. Operators that are in none of
-    the ``fused`` calls are called one by one.
+    the calls of ``kernels`` are called one by one. Weights are packed for as many threads as the
+    caller may use.
 
     Before: ``conv2d(x, w, b) → c``, ``relu(c) → r``. After::
 
@@ -79,7 +77,7 @@ def compile_unit(
 
     The source holds no text of the graph, only numbered names; values are bound by position.
     """
-    return _Compiler(graph, unit, weights, fused).compile()
+    return _Compiler(graph, unit, weights, kernels).compile()
 
 
 def observed(unit: CompiledUnit, seen: Seen) -> CompiledUnit:
@@ -127,11 +125,15 @@ class _Compiler:
         graph: Graph,
         unit: Unit,
         weights: Mapping[str, Tensor],
-        fused: Sequence[FusedCall],
+        kernels: UnitKernels,
     ) -> None:
         self._graph, self._unit, self._weights = graph, unit, weights
-        self._fused = {call.operators[-1]: call for call in fused}
-        self._skipped = {name for call in fused for name in call.operators[:-1]}
+        self._laid_out = {
+            name: weights[name].contiguous(memory_format=torch.channels_last)
+            for name in kernels.channels_last
+        }
+        self._fused = {call.operators[-1]: call for call in kernels.calls}
+        self._skipped = {name for call in kernels.calls for name in call.operators[:-1]}
         self._bound: dict[str, Any] = {}
         self._calls: dict[str, str] = {}
         self._variables: dict[str, str] = {}
@@ -170,13 +172,16 @@ class _Compiler:
         return f"    {targets} = {call}"
 
     def _fused_statement(self, call: FusedCall) -> str:
-        function = self._bind("f", call.function)
+        function = self._bind("f", fused_function(call))
         self._calls[function] = call.name
         arguments = [
-            self._expression(argument)
-            if isinstance(argument, ValueRef)
-            else self._bind("c", argument)
+            self._bind("p", packed(argument, self._weights[argument.weight]))
+            if isinstance(argument, Packed)
+            else self._expression(argument)
             for argument in call.arguments
+        ]
+        arguments += [
+            f"{_identifier(name)}={self._expression(value)}" for name, value in call.keywords
         ]
         return f"    {self._variable(call.output)} = {function}({', '.join(arguments)})"
 
@@ -197,7 +202,8 @@ class _Compiler:
     def _expression(self, argument: Argument) -> str:
         if isinstance(argument, ValueRef):
             if argument.name in self._weights:
-                return self._bind("w", self._weights[argument.name])
+                held = self._laid_out.get(argument.name, self._weights[argument.name])
+                return self._bind("w", held)
             return self._variable(argument.name)
         if isinstance(argument, tuple) and any(references(argument)):
             return f"[{', '.join(self._expression(item) for item in argument)}]"
@@ -210,6 +216,31 @@ class _Compiler:
 
     def _variable(self, name: str) -> str:
         return self._variables.setdefault(name, f"v{len(self._variables)}")
+
+
+def fused_function(call: FusedCall) -> Callable[..., Tensor]:
+    """What ``call`` calls. Raises GraphError if it is not allowed, AttributeError if this PyTorch
+    has no such operator."""
+    return _named(call.target, CALLS)
+
+
+def packed(packing: Packed, weight: Tensor) -> Tensor:
+    """The weight made ready for the number of threads that the caller may use."""
+    if packing.recipe == CHANNELS_LAST:
+        return weight.contiguous(memory_format=torch.channels_last)
+    if packing.recipe == TRANSPOSED:
+        return weight.t()
+    function = _named(packing.recipe, PACKINGS)
+    return function(weight.detach().contiguous(), *map(_constant, packing.arguments))
+
+
+def _named(target: str, allowed: Collection[str]) -> Callable[..., Tensor]:
+    if target not in allowed:
+        raise GraphError(f"fused call {target!r} is not allowed")
+    found: Any = torch.ops
+    for name in target.split("."):
+        found = getattr(found, name)
+    return cast("Callable[..., Tensor]", found)
 
 
 def _constant(argument: Argument) -> Any:

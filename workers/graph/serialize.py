@@ -180,29 +180,31 @@ def _operator_to_json(operator: Operator) -> dict[str, Any]:
     return {
         "name": operator.name,
         "target": operator.target,
-        "arguments": [_argument_to_json(argument) for argument in operator.arguments],
-        "keywords": {name: _argument_to_json(value) for name, value in operator.keywords},
+        "arguments": [argument_to_json(argument) for argument in operator.arguments],
+        "keywords": {name: argument_to_json(value) for name, value in operator.keywords},
         "outputs": list(operator.outputs),
     }
 
 
-def _argument_to_json(argument: Argument) -> Any:
+def argument_to_json(argument: Argument) -> Any:
+    """An operator's argument: references, element types and infinite numbers are objects."""
     if isinstance(argument, ValueRef):
         return {"value": argument.name}
     if isinstance(argument, DtypeRef):
         return {"dtype": argument.name}
     if isinstance(argument, tuple):
-        return [_argument_to_json(item) for item in argument]
+        return [argument_to_json(item) for item in argument]
     if isinstance(argument, float) and not math.isfinite(argument):
         return {"float": str(argument)}
     return argument
 
 
-def _argument(data: Any) -> Argument:
+def argument_from_json(data: Any) -> Argument:
+    """The inverse of ``argument_to_json``. Raises GraphError."""
     if data is None or isinstance(data, (bool, int, float, str)):
         return data
     if isinstance(data, list):
-        return tuple(_argument(item) for item in data)
+        return tuple(argument_from_json(item) for item in data)
     if isinstance(data, dict) and len(data) == 1:
         ((kind, content),) = data.items()
         if kind == "value":
@@ -234,8 +236,10 @@ def _operator(data: Any) -> Operator:
     return Operator(
         name=_text(data["name"]),
         target=target,
-        arguments=tuple(_argument(argument) for argument in data["arguments"]),
-        keywords=tuple((_text(name), _argument(v)) for name, v in data["keywords"].items()),
+        arguments=tuple(argument_from_json(argument) for argument in data["arguments"]),
+        keywords=tuple(
+            (_text(name), argument_from_json(v)) for name, v in data["keywords"].items()
+        ),
         outputs=_names(data["outputs"]),
     )
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+from workers.graph.fused import PLAIN, UnitKernels
 from workers.graph.graph import Graph, Unit
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ class KernelProvider(ABC):
 
     def __init__(self, device: str) -> None:
         self.device = device
+
+    def describe(self, graph: Graph, unit: Unit) -> UnitKernels:
+        """What ``compile`` calls in place of the Unit's operators, as data for an artifact; nothing
+        for a provider that makes a function of its own."""
+        return PLAIN
 
     @abstractmethod
     def compile(
