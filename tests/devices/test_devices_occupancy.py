@@ -51,6 +51,7 @@ def test_what_a_block_takes_is_rounded_up() -> None:
 def test_a_block_that_fits_nowhere() -> None:
     assert occupancy(V100, Block(1024, 255)).blocks_per_sm == 0
     assert occupancy(V100, Block(32, 8, 200_000)).blocks_per_sm == 0
+    assert occupancy(V100, Block(2048, 8)).blocks_per_sm == 0  # 1024 threads are the most
     with pytest.raises(ValueError, match="0 threads"):
         occupancy(V100, Block(0))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -46,12 +47,13 @@ def kernel(
     shared: int = 0,
     reused: float = 0.0,
     working_set: float = 0.0,
+    registers: int = 16,
 ) -> SimKernel:
     """Blocks of 64 threads take ``seconds`` alone, and four of them keep an SM busy."""
     work = BlockWork(
         compute_s=seconds * share, compute_share=share, dram_bytes=dram, reused_bytes=reused
     )
-    return sim_kernel(GPU, "k", grid, Block(threads, 16, shared), work, working_set)
+    return sim_kernel(GPU, "k", grid, Block(threads, registers, shared), work, working_set)
 
 
 def run(*jobs: Job, path: LaunchPath = FREE) -> SimRun:
@@ -188,12 +190,50 @@ def test_a_unit_without_a_kernel_keeps_its_place() -> None:
     assert found.jobs[2].end_s == pytest.approx(2)
 
 
+def test_a_unit_without_a_kernel_adds_no_gap() -> None:
+    """Neither on a stream nor between streams: launches come as if it were not there."""
+    first, last = kernel(16), kernel(16)
+    path = replace(SLOW, first=0.0, kernel=0.0, record=0.0, wait=0.0)
+    plain = run(Job("a", 0, (first,)), Job("c", 0, (last,)), path=path)
+    viewed = run(Job("a", 0, (first,)), Job("view", 0, ()), Job("c", 0, (last,)), path=path)
+    assert viewed.latency_s == plain.latency_s == pytest.approx(1 + 2 + 1)
+    across = run(
+        Job("a", 0, (first,)), Job("view", 1, (), after=(0,)), Job("c", 1, (last,)), path=path
+    )
+    assert across.latency_s == pytest.approx(1 + 3 + 1)
+    assert across.jobs[1].waited == (
+        ("event of unit 'a'", pytest.approx(1)),
+        ("launch", pytest.approx(1)),
+    )
+
+
+def test_blocks_that_do_nothing_run_and_end() -> None:
+    idle = sim_kernel(GPU, "idle", 100, Block(64, 16), BlockWork())
+    assert 0 < alone(idle) < 1e-6
+    with pytest.raises(ValueError, match="'none' has 0 blocks"):
+        sim_kernel(GPU, "none", 0, Block(64, 16), BlockWork())
+
+
+def test_no_more_blocks_of_a_kernel_are_resident_than_occupancy_allows() -> None:
+    """2 warps of 40 registers: 1,280 for each warp; in each of four partitions of 16,384 are 12
+    warps, 24 blocks on an SM, though the registers of all partitions would do for 25."""
+    roomy = replace(GPU, threads_per_sm=2048, blocks_per_sm=32)
+    work = BlockWork(compute_s=1e-9, latency_s=1.0)
+    for grid in (24 * 4 + 1, 24 * 4 * 3 + 4, 24 * 4 + 40):
+        made = sim_kernel(roomy, "k", grid, Block(64, 40), work)
+        assert made.fit == 24
+        found = simulate(roomy, MEMORY, FREE, [Job("a", 0, (made,))])
+        assert max(warps for _, warps in found.warps) <= 24 * 2 * 4
+        assert found.latency_s == pytest.approx(math.ceil(grid / (24 * 4)))
+
+
 def test_no_jobs_take_no_time() -> None:
     assert run() == SimRun((), 0.0, ())
 
 
 kernels = st.builds(
     kernel,
+    registers=st.sampled_from([16, 40, 72]),
     grid=st.one_of(st.integers(1, 40), st.integers(100, 3000)),
     threads=st.sampled_from([32, 64, 128, 256]),
     seconds=st.floats(0.1, 3),
@@ -239,6 +279,9 @@ def test_no_bound_is_beaten(jobs: list[Job], path: LaunchPath) -> None:
     longest = max(critical_path(jobs), work, moved)
     assert found.latency_s >= longest * (1 - 1e-6)
     assert found.latency_s < math.inf
+    # Every block is resident at least as long as it takes alone.
+    held = sum(warps * (after - begin) for (begin, warps), (after, _) in pairwise(found.warps))
+    assert held >= sum(k.grid * k.warps * k.work.alone_s for k in made) * (1 - 1e-6)
     most = GPU.sm_count * GPU.threads_per_sm // GPU.warp_size
     assert all(0 <= warps <= most for _, warps in found.warps)
     assert not found.warps or found.warps[-1][1] == 0

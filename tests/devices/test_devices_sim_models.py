@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.pass_graphs import call, graph_of_calls, random_graphs
 
+from workers.devices import discover, open_device
 from workers.devices.base import DeviceError, Kernel
 from workers.devices.recorded import RecordedProfile, append_profiles, unit_signature
 from workers.devices.sim.arithmetic import memory_of
@@ -101,6 +102,52 @@ def test_a_convolution_takes_its_bias_and_relu_along() -> None:
     assert len(only(convolution(64, 64, 28, 5))) == 1
 
 
+def names(*calls: Operator, bias: bool = True) -> list[str]:
+    """The kernels of one Unit of ``calls``, all of whose values have the shape of ``x``."""
+    shape = (1, 8, 8, 8)
+    graph = one_unit(
+        *calls,
+        shapes=dict.fromkeys(("x", *(each.name for each in calls)), shape),
+        weights={"w": (8, 8, 3, 3)} | ({"b": (8,)} if bias else {}),
+    )
+    return [kernel.name.split("_")[0] for kernel in only(graph)]
+
+
+def test_what_cudnn_does_not_take_along_are_kernels_of_their_own() -> None:
+    x, c, a = ValueRef("x"), ValueRef("c"), ValueRef("a")
+    rest = ((1, 1), (1, 1), (1, 1), 1)
+    biased = call("c", "conv2d.default", x, ValueRef("w"), ValueRef("b"), *rest)
+    bare = call("c", "conv2d.default", x, ValueRef("w"), None, *rest)
+    relu, tanh = call("r", "relu.default", c), call("t", "tanh.default", c)
+    assert len(names(biased, relu)) == 1
+    assert names(biased)[1:] == ["add"]  # the bias
+    assert names(biased, tanh)[1:] == ["add", "tanh"]
+    assert names(bare, relu, bias=False)[1:] == ["relu"]
+    assert len(names(bare, bias=False)) == 1
+    summed = (call("a", "add.Tensor", c, x), call("r", "relu.default", a))
+    assert len(names(biased, *summed)) == 1
+    assert names(bare, *summed, bias=False)[1:] == ["add", "relu"]
+
+
+def test_the_sum_that_a_convolution_takes_along_is_read_by_it() -> None:
+    x, c, a = ValueRef("x"), ValueRef("c"), ValueRef("a")
+    layer = call("c", "conv2d.default", x, ValueRef("w"), ValueRef("b"), (1, 1), (1, 1))
+    shape = (1, 8, 32, 32)
+    read = []
+    for calls in (
+        [layer, call("r", "relu.default", c)],
+        [layer, call("a", "add.Tensor", c, x), call("r", "relu.default", a)],
+    ):
+        graph = one_unit(
+            *calls,
+            shapes=dict.fromkeys(("x", *(each.name for each in calls)), shape),
+            weights={"w": (8, 8, 3, 3), "b": (8,)},
+        )
+        (kernel,) = only(graph)
+        read.append(kernel.grid * kernel.work.reused_bytes)
+    assert read[1] - read[0] == pytest.approx(4 * 8 * 32 * 32)
+
+
 def test_other_activations_and_prologues_are_kernels_of_their_own() -> None:
     x, c, s = ValueRef("x"), ValueRef("c"), ValueRef("s")
     shape = (1, 8, 8, 8)
@@ -128,15 +175,30 @@ def test_a_separable_convolution_is_two_kernels() -> None:
     assert second.name.startswith("conv_")
 
 
-def test_a_linear_layer_takes_gelu_along_and_views_launch_nothing() -> None:
+@pytest.mark.parametrize(
+    ("activation", "shape", "kernels"),
+    [
+        (call("g", "gelu.default", ValueRef("l"), approximate="tanh"), (32, 64), 1),
+        (call("g", "relu.default", ValueRef("l")), (32, 64), 1),
+        (call("g", "gelu.default", ValueRef("l")), (32, 64), 2),  # the exact one
+        (call("g", "relu.default", ValueRef("l")), (4, 8, 64), 2),  # three dimensions
+    ],
+)
+def test_a_linear_layer_takes_what_cublaslt_has(
+    activation: Operator, shape: tuple[int, ...], kernels: int
+) -> None:
+    result = (*shape[:-1], 16)
     graph = one_unit(
         call("l", "linear.default", ValueRef("x"), ValueRef("w"), ValueRef("b")),
-        call("g", "gelu.default", ValueRef("l")),
+        activation,
         call("v", "reshape.default", ValueRef("g"), (8, 64)),
-        shapes={"x": (32, 64), "l": (32, 16), "g": (32, 16), "v": (8, 64)},
+        shapes={"x": shape, "l": result, "g": result, "v": (8, 64)},
         weights={"w": (16, 64), "b": (16,)},
     )
-    assert len(only(graph)) == 1
+    assert len(only(graph)) == kernels
+
+
+def test_views_launch_nothing() -> None:
     view = one_unit(
         call("v", "reshape.default", ValueRef("x"), (8, 64)),
         shapes={"x": (32, 16), "v": (8, 64)},
@@ -304,3 +366,21 @@ def test_a_recorded_kernel_alone_takes_what_was_recorded(
     free = LaunchPath(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     found = simulate(V100, memory_of(V100), free, [Job("u", 0, made)])
     assert found.latency_s * 1e3 == pytest.approx(duration, rel=1e-6)
+
+
+@pytest.mark.parametrize("content", [None, "{"])
+def test_unreadable_recordings_trouble_none_but_the_simulated_devices(
+    content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = {facts.name: facts for facts in discover()}
+    path = tmp_path / "kernels.jsonl"
+    if content is not None:
+        path.write_text(content)
+    monkeypatch.setenv(PROFILES, str(path))
+    found = {facts.name: facts for facts in discover()}
+    assert found.keys() == clean.keys()
+    assert found["cpu"] == clean["cpu"]
+    assert "cannot be read" in found["sim:v100"].description
+    assert found["sim:v100"].fingerprint != clean["sim:v100"].fingerprint
+    with pytest.raises(DeviceError, match=str(path)):
+        open_device("sim:v100")

@@ -23,6 +23,8 @@ REGISTER_UNIT = 256
 _PARTITIONS = 4
 _PARTITIONS_OF_P100 = 2
 
+_MOST_THREADS = 1024  # of a block, on every architecture since Fermi
+
 _RESERVED_SINCE_AMPERE = 1024
 """Bytes of shared memory that the driver keeps for each block (CUDA programming guide, table
 "Technical Specifications per Compute Capability": 8.0 and later)."""
@@ -72,7 +74,7 @@ def occupancy(gpu: GpuFacts, block: Block) -> Occupancy:
     warps = warps_of(gpu, block)
     fitting = {
         "block slots": gpu.blocks_per_sm,
-        "threads": gpu.threads_per_sm // (warps * gpu.warp_size),
+        "threads": _by_threads(gpu, block, warps),
         "registers": _by_registers(gpu, block, warps),
         "shared memory": _by_shared_memory(gpu, block),
     }
@@ -101,6 +103,12 @@ def partitions(gpu: GpuFacts) -> int:
 
 def _registers_of_warp(gpu: GpuFacts, block: Block) -> int:
     return -(-block.registers_per_thread * gpu.warp_size // REGISTER_UNIT) * REGISTER_UNIT
+
+
+def _by_threads(gpu: GpuFacts, block: Block, warps: int) -> int:
+    if block.threads > _MOST_THREADS:
+        return 0
+    return gpu.threads_per_sm // (warps * gpu.warp_size)
 
 
 def _by_registers(gpu: GpuFacts, block: Block, warps: int) -> int:

@@ -8,7 +8,8 @@ events it waits for.
 are placed, on the SM with the most room, until all of them are; then it is the next one's turn
 ("leftover"). A block stays until it ends. This is what Amert, Otterness, Yang, Anderson and Smith
 observed of NVIDIA's hardware ("GPU Scheduling on the NVIDIA TX2: Hidden Details Revealed", RTSS
-2017, rules on the execution engine queue). ``residency`` does the book-keeping.
+2017, Section 3: rules G2, G3, X1 and R1 to R3). On which SM a block goes, they do not say; ours is
+an *estimate*. ``residency`` does the book-keeping.
 
 **Running.** Blocks progress like fluids, at rates that are computed anew whenever a block starts
 or ends (``sharing``).
@@ -124,11 +125,16 @@ class _Simulation:
             if self._ends[other] > time:
                 _add(waited, f"event of unit {self._jobs[other].unit!r}", self._ends[other] - time)
                 time = self._ends[other]
+        # A Unit without a kernel adds no gap: the next kernel on its stream comes one gap after the
+        # kernel before it, or one signal after what it waits for.
+        follow, signal = path.follow, path.signal
+        if not job.kernels:
+            follow, signal = 0.0, max(0.0, signal - follow)
         start = self._issued[number][0]
         if before >= 0:
-            start = max(start, free + path.follow)
+            start = max(start, free + follow)
         for other in job.after:
-            start = max(start, self._ends[other] + path.signal)
+            start = max(start, self._ends[other] + signal)
         _add(waited, "launch", start - time)
         self._waits[number] = (free, waited)
         if job.kernels:

@@ -22,10 +22,20 @@ PROVIDER = "aten"
 PROFILES = "PLAIT_SIM_PROFILES"
 """The environment variable that names a file of profiles recorded on real GPUs."""
 
+_UNREADABLE = "unreadable"  # in place of the digest of profiles that cannot be read
+
 
 def read_simulated() -> tuple[DeviceFacts, ...]:
-    """The facts of every GPU that can be simulated."""
-    return tuple(facts_of(name) for name in SPECS)
+    """The facts of every GPU that can be simulated. Where recorded profiles cannot be read, the
+    device is listed all the same and says so; opening it raises."""
+    return tuple(_listed(name) for name in SPECS)
+
+
+def _listed(name: str) -> DeviceFacts:
+    try:
+        return facts_of(name)
+    except DeviceError:
+        return _facts(name, "graph", _UNREADABLE)
 
 
 def facts_of(name: str, issue: Issue = "graph") -> DeviceFacts:
@@ -47,7 +57,10 @@ def recorded_profiles(spec: Spec) -> RecordedProfiles:
     path = os.environ.get(PROFILES)
     if not path:
         return RecordedProfiles({}, "")
-    stamp = Path(path).stat().st_mtime_ns if Path(path).exists() else 0
+    try:
+        stamp = Path(path).stat().st_mtime_ns
+    except OSError:
+        stamp = 0  # the reader says what is wrong with it
     return _read(path, stamp, spec.gpu.name)
 
 
@@ -74,6 +87,8 @@ def _facts(name: str, issue: Issue, recorded: str) -> DeviceFacts:
     }
     digest = blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=8).hexdigest()
     profiles = ", with recorded kernel profiles" if recorded else ""
+    if recorded == _UNREADABLE:
+        profiles = f", not usable: the recorded kernel profiles in {PROFILES} cannot be read"
     return DeviceFacts(
         name=PREFIX + name,
         kind="sim",

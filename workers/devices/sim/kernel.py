@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from workers.devices.gpu import GpuFacts
 from workers.devices.occupancy import Block, BlockShare, occupancy, share_of
 
+_LEAST_S = 1e-9  # what a block without any work takes: about a clock
+
 
 @dataclass(frozen=True, slots=True)
 class BlockWork:
@@ -32,9 +34,8 @@ class BlockWork:
     @property
     def alone_s(self) -> float:
         """How long the block takes with an SM and the whole memory to itself."""
-        return self.latency_s + max(
-            self.compute_s / self.compute_share, self.l2_bytes / self.bytes_per_s
-        )
+        busy = max(self.compute_s / self.compute_share, self.l2_bytes / self.bytes_per_s)
+        return max(self.latency_s + busy, _LEAST_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,10 @@ def sim_kernel(
     work: BlockWork,
     working_set: float = 0.0,
 ) -> SimKernel:
-    """The kernel with what follows from its block on ``gpu``. Raises ValueError if not even one
-    block fits on an SM."""
+    """The kernel with what follows from its block on ``gpu``. Raises ValueError if it has no blocks
+    or not even one fits on an SM."""
+    if grid < 1:
+        raise ValueError(f"kernel {name!r} has {grid} blocks; it needs one or more")
     found = occupancy(gpu, block)
     if found.blocks_per_sm < 1:
         raise ValueError(

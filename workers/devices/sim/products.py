@@ -1,11 +1,12 @@
 """Models of the kernels that multiply matrices: GEMM, implicit GEMM, Winograd, GEMV, attention.
 
 A library picks, of its kernels, the one that is quickest on an idle GPU; so do these models, by
-the time that the engine's own rules give them. Tiles and threads are those in the names of the
-kernels that cuBLAS and cuDNN report to profilers (``volta_sgemm_128x64_nn``,
-``volta_scudnn_128x32_relu_interior_nn_v1``, ``volta_sgemm_32x32_sliced1x4_nn``). Registers, shared
-memory and efficiencies are *estimates*; efficiencies are calibrated on the latencies that the
-authors of IOS published (``docs/simulator.md``).
+the time that the engine's own rules give them. Tiles are those in the names of the kernels that
+cuBLAS and cuDNN report to profilers (``volta_sgemm_128x64_nn``,
+``volta_scudnn_128x32_relu_interior_nn_v1``, ``volta_sgemm_32x32_sliced1x4_nn``). Threads,
+registers, shared memory and efficiencies are *estimates*, but for the 128 threads, 86 registers and
+32 KiB that published traces show of ``ampere_sgemm_32x32_sliced1x4_nn``; efficiencies are
+calibrated on the latencies that the authors of IOS published (``docs/simulator.md``).
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ LATENCY_S = 4.0e-6
 """A block's start, its first tiles' loads and its stores; *calibrated* as the efficiencies are."""
 
 BYTES_IN_FLIGHT_PER_THREAD = 32
-"""Two 16-byte loads: tiles are loaded ahead by one step in registers (CUTLASS, "Efficient GEMM in
-CUDA", software pipelining)."""
+"""*Estimate*: two 16-byte loads, as tiles are loaded ahead by one step in registers (the principle:
+CUTLASS, "Efficient GEMM in CUDA", pipelining)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,8 @@ GEMM_TILES = (
     Tile("gemm_128x64", 128, 64, 128, 122, 12_544, 0.88),
     Tile("gemm_64x64", 64, 64, 64, 126, 8_320, 0.80),
     Tile("gemm_128x32", 128, 32, 128, 86, 10_496, 0.72),
-    Tile("gemm_64x32_sliced1x4", 64, 32, 128, 86, 16_384, 0.62),
-    Tile("gemm_32x32_sliced1x4", 32, 32, 128, 86, 16_384, 0.50),
+    Tile("gemm_64x32_sliced1x4", 64, 32, 128, 86, 32_768, 0.62),
+    Tile("gemm_32x32_sliced1x4", 32, 32, 128, 86, 32_768, 0.50),
 )
 
 CONVOLUTION_TILES = (
@@ -63,8 +64,8 @@ CONVOLUTION_TILES = (
     Tile("conv_32x32", 32, 32, 128, 86, 16_384, 0.30),
 )
 
-# F(2x2, 3x3) in one kernel: 32 tiles of the image by 32 filters at 16 points, by 256 threads
-# (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016, Section 4.3).
+# F(2x2, 3x3) of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (CVPR 2016), in
+# one kernel. *Estimate*: 32 tiles of the image by 32 filters at 16 points, by 256 threads.
 _WINOGRAD = Tile("winograd_2x2_3x3", 32, 32, 256, 126, 16_384, 0.60)
 _WINOGRAD_POINTS, _WINOGRAD_OUTPUTS = 16, 4
 
@@ -72,10 +73,12 @@ _TENSOR_EFFICIENCY = 0.6
 """*Estimate*: of the tensor cores' peak, times the tile's own efficiency."""
 
 SPLITS = (1, 2, 4, 8)
-"""Parts that cuBLAS cuts long inner products into, added up by a second kernel."""
+"""*Estimate*: parts that cuBLAS cuts long inner products into, added up by a second kernel
+(``splitKreduce_kernel`` in traces)."""
 
 _GEMV_ROWS = 4
-"""Up to this many rows a product is bound by reading the matrix: one warp for each column."""
+"""*Estimate*: up to this many rows a product is bound by reading the matrix: one warp for each
+column (cuBLAS's ``gemv`` kernels)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +133,9 @@ def convolution(
 def attention(
     gpu: GpuFacts, dtype: str, heads: int, queries: int, keys: int, width: int, traffic: Traffic
 ) -> tuple[SimKernel, ...]:
-    """softmax(Q Kᵀ) V in one kernel, 64 queries of a head in each block (Dao et al.,
-    "FlashAttention", 2022, Algorithm 1; PyTorch's memory-efficient kernel has the same form)."""
+    """softmax(Q Kᵀ) V in one kernel (Dao et al., "FlashAttention", NeurIPS 2022), 64 queries of a
+    head in each block, as in the name of PyTorch's memory-efficient kernel
+    (``fmha_cutlassF_f32_aligned_64x64_rf_sm80``). The rest is *estimated*."""
     rows = min(64, queries)
     grid = heads * math.ceil(queries / rows)
     flops = 2.0 * rows * keys * 2 * width + 6.0 * rows * keys

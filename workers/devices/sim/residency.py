@@ -60,9 +60,14 @@ class SmGroup:
     cohorts: list[Cohort] = field(default_factory=list)
 
     def room(self, kernel: SimKernel) -> int:
-        """How many more blocks of ``kernel`` fit on each SM."""
+        """How many more blocks of ``kernel`` fit on each SM.
+
+        Its own blocks there count against ``fit`` as well: registers are allocated in an SM's
+        partitions, so that fewer fit than the sum of the registers allows.
+        """
         share = kernel.share
-        fitting = min(kernel.fit, self.blocks, self.threads // share.threads)
+        own = sum([cohort.each for cohort in self.cohorts if cohort.launch.kernel is kernel])
+        fitting = min(kernel.fit - own, self.blocks, self.threads // share.threads)
         if share.registers:
             fitting = min(fitting, self.registers // share.registers)
         if share.shared_memory:

@@ -2,7 +2,8 @@
 normalisation, softmax, look-ups, copies, depthwise convolutions.
 
 Blocks and threads are those of PyTorch's CUDA kernels (``aten/src/ATen/native/cuda``, files named
-at each model). Registers and bytes in flight are *estimates*.
+at each model; they change between versions, and these were not compared with one in particular).
+Registers and bytes in flight are *estimates*.
 """
 
 from __future__ import annotations

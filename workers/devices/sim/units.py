@@ -3,11 +3,13 @@
 One kernel for each operator, except that
 
 - views launch nothing;
-- a convolution takes its bias, and a ReLU that alone reads its result (cuDNN's fused
-  ``cudnn_convolution_relu``), a linear layer its bias and a ReLU or GELU (cuBLASLt's epilogues,
-  ``_addmm_activation``);
-- PyTorch does not fuse anything else: an activation of another kind, a residual sum, a ReLU before
-  a convolution are kernels of their own.
+- a convolution or linear layer takes along what ``fusions`` says;
+- the bias of a convolution that takes nothing along is added by a kernel of its own, as PyTorch
+  does after cuDNN's convolution (``aten/src/ATen/native/Convolution.cpp``, ``_convolution``), but
+  for depthwise ones, for which PyTorch has its own kernel, with the bias in it. Linear layers
+  always take their bias along (``addmm``).
+
+Anything else is a kernel of its own: other activations, a ReLU before a convolution.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Callable, Mapping
 from workers.devices.base import DeviceError
 from workers.devices.gpu import GpuFacts
 from workers.devices.sim import products, streaming
+from workers.devices.sim.fusions import fusions, has_bias
 from workers.devices.sim.kernel import SimKernel
 from workers.devices.sim.products import Traffic
 from workers.graph.cost import flops
@@ -25,11 +28,6 @@ from workers.graph.graph import Argument, Graph, Operator, TensorSpec, Unit, Val
 from workers.graph.operators import KINDS, is_kernel_free
 
 Values = Mapping[str, TensorSpec]
-
-_EPILOGUES = {
-    "conv": ("aten.relu.default",),
-    "linear": ("aten.relu.default", "aten.gelu.default"),
-}
 
 
 def kernels_of(gpu: GpuFacts, graph: Graph, unit: Unit) -> tuple[SimKernel, ...]:
@@ -41,10 +39,11 @@ class _Unit:
     def __init__(self, gpu: GpuFacts, graph: Graph, unit: Unit) -> None:
         self._gpu, self._values, self._unit = gpu, graph.values, unit
         self._weights = {*unit.weights}
+        self._fusions = fusions(unit, graph.values)
 
     def kernels(self) -> tuple[SimKernel, ...]:
         found: list[SimKernel] = []
-        fused = self._fused()
+        fused = {other.name for others in self._fusions.values() for other in others}
         for operator in self._unit.operators:
             empty = not any(self._values[name].numel for name in operator.outputs)
             if empty or operator.name in fused or is_kernel_free(operator.target):
@@ -52,35 +51,26 @@ class _Unit:
             found.extend(_MODELS[KINDS[operator.target]](self, operator))
         return tuple(found)
 
-    def _fused(self) -> set[str]:
-        """Names of the operators that the kernel before them computes."""
-        readers: dict[str, list[Operator]] = {}
-        for operator in self._unit.operators:
-            for name in operator.inputs:
-                readers.setdefault(name, []).append(operator)
-        fused = set()
-        for operator in self._unit.operators:
-            epilogues = _EPILOGUES.get(KINDS[operator.target], ())
-            reading = readers.get(operator.outputs[0], [])
-            if (
-                len(reading) == 1
-                and reading[0].target in epilogues
-                and operator.outputs[0] not in self._unit.outputs
-            ):
-                fused.add(reading[0].name)
-        return fused
-
     # What operators read and write
 
     def traffic(self, operator: Operator) -> Traffic:
         weights = inputs = 0
-        for name in operator.inputs:
+        for name in (*operator.inputs, *self._summands(operator)):
             if name in self._weights:
                 weights += self._values[name].nbytes
             else:
                 inputs += self._values[name].nbytes
         outputs = sum(self._values[name].nbytes for name in operator.outputs)
         return Traffic(float(weights), float(inputs), float(outputs))
+
+    def _summands(self, operator: Operator) -> list[str]:
+        """What the operators that are fused to this one read besides its own results."""
+        own = {*operator.outputs}
+        read: list[str] = []
+        for other in self._fusions.get(operator.name, ()):
+            read += [name for name in other.inputs if name not in own]
+            own.update(other.outputs)
+        return read
 
     def operand(self, operator: Operator, position: int) -> TensorSpec:
         argument = operator.arguments[position]
@@ -99,37 +89,47 @@ class _Unit:
     def convolution(self, operator: Operator) -> tuple[SimKernel, ...]:
         source, weight = self.operand(operator, 0), self.operand(operator, 1)
         result, traffic = self.result(operator), self.traffic(operator)
+        groups = max(1, _integer(_argument(operator, 6, "groups", 1)))
+        window = math.prod(weight.shape[2:])
         transposed = operator.target.startswith("aten.conv_transpose")
+        if groups > 1 and weight.shape[1] == 1 and not transposed:
+            size = result.nbytes // max(1, result.numel)
+            return (streaming.depthwise(self._gpu, result.numel, float(window), size, traffic),)
         if transposed:
             # A product with every input pixel, whose results are added into overlapping windows.
-            groups = max(1, _integer(_argument(operator, 6, "groups", 1)))
-            return products.convolution(
+            made = products.convolution(
                 self._gpu,
                 result.dtype,
                 groups,
-                source.shape[0] * math.prod(source.shape[2:]),
+                max(1, source.shape[0] * math.prod(source.shape[2:])),
                 math.prod(weight.shape[1:]),
                 weight.shape[0] // groups,
                 traffic,
             )
-        groups = max(1, _integer(_argument(operator, 6, "groups", 1)))
-        window = math.prod(weight.shape[2:])
-        pixels = result.shape[0] * math.prod(result.shape[2:])
-        if groups > 1 and weight.shape[1] == 1:
-            size = result.nbytes // max(1, result.numel)
-            return (streaming.depthwise(self._gpu, result.numel, float(window), size, traffic),)
-        tiles = 0
-        if groups == 1 and weight.shape[2:] == (3, 3) and self._unit_stride(operator):
-            tiles = result.shape[0] * math.prod(math.ceil(side / 2) for side in result.shape[2:])
-        return products.convolution(
-            self._gpu,
-            result.dtype,
-            groups,
-            pixels,
-            weight.shape[0] // groups,
-            weight.shape[1] * window,
-            traffic,
-            tiles,
+        else:
+            tiles = 0
+            if groups == 1 and weight.shape[2:] == (3, 3) and self._unit_stride(operator):
+                squares = math.prod(math.ceil(side / 2) for side in result.shape[2:])
+                tiles = result.shape[0] * squares
+            made = products.convolution(
+                self._gpu,
+                result.dtype,
+                groups,
+                result.shape[0] * math.prod(result.shape[2:]),
+                weight.shape[0] // groups,
+                weight.shape[1] * window,
+                traffic,
+                tiles,
+            )
+        if operator.name in self._fusions or not has_bias(operator):
+            return made
+        return *made, self._bias(result)
+
+    def _bias(self, result: TensorSpec) -> SimKernel:
+        size = float(result.nbytes)
+        work = float(result.numel)
+        return streaming.pointwise(
+            self._gpu, "add_bias", result.numel, work, Traffic(0.0, size, size)
         )
 
     @staticmethod
