@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -300,6 +301,33 @@ def test_a_kernel_gone_astray_ends_the_device() -> None:
             executable.run(random_inputs(graph, 0))
     with pytest.raises(DeviceError, match="start a new process"):
         device.prepare(graph, WEIGHTS, spread(graph, 1))
+    executable.close()
+    device.close()
+
+
+def test_a_thread_that_captures_has_warmed_up_itself() -> None:
+    graph = graph_of(wide(3))
+    inputs = random_inputs(graph, 0)
+    with prepared(graph, spread(graph, 3)) as executable:
+        executable.memory(inputs)  # warms this thread up, and captures nothing
+        with ThreadPoolExecutor(1) as pool:
+            outputs = pool.submit(executable.run, inputs).result()
+        assert executable.mode == "graph", executable.notes
+        assert_same(outputs, run_graph(graph, WEIGHTS, inputs))
+
+
+@pytest.mark.parametrize("capture", [True, False], ids=["graph", "eager"])
+def test_a_trace_that_lost_records_is_taken_again(capture: bool) -> None:
+    graph = graph_of(wide(3))
+    inputs = random_inputs(graph, 0)
+    for loses in (1, 2):
+        driver = EmulatedDriver(loses=loses)
+        with prepared(graph, spread(graph, 2), driver, capture) as executable:
+            assert {kernel.unit for kernel in executable.profile(inputs)} == set(graph.index)
+            assert not executable.notes
+    with prepared(graph, spread(graph, 2), EmulatedDriver(loses=9), capture) as executable:
+        executable.profile(inputs)
+        assert executable.notes == ("trace lacks the records of 1 launches",)
 
 
 @pytest.mark.timeout(60)

@@ -100,6 +100,8 @@ def test_what_the_driver_says_is_read() -> None:
     assert probe(loader(Libcuda(), Nvml())) == DRIVER
     without = probe(loader(Libcuda()))
     assert without == replace(DRIVER, driver="unknown")
+    (unnamed,) = probe(loader(Libcuda(missing=("cuDeviceGetUuid_v2",)), Nvml())).gpus
+    assert unnamed == replace(DRIVER.gpus[0], uuid="unknown")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_what_the_driver_says_is_read() -> None:
         Libcuda("cuInit"),
         Libcuda("cuDeviceGetCount"),
         Libcuda(missing=("cuInit",)),
-        Libcuda(missing=("cuDeviceGetUuid_v2",)),
+        Libcuda(missing=("cuDeviceTotalMem_v2",)),
     ],
     ids=["no library", "no driver", "no count", "not CUDA", "too old"],
 )

@@ -29,6 +29,9 @@ ROUND = 512  # bytes, as PyTorch rounds allocations up to
 
 POISON = "poison"  # not a kernel of any Unit: it is not traced
 
+LIBRARIES = {"aten::mm", "aten::addmm", "aten::bmm", "aten::convolution"}
+ON_GPU = ("kernel", "gpu_memcpy")
+
 
 class CudaError(RuntimeError):
     """What CUDA would refuse, too."""
@@ -142,6 +145,12 @@ class Capture:
         self._driver.launch_graph(self)
 
     def reset(self) -> None:
+        assert not self._driver.astray, "PyTorch may end the process here"
+        assert not any(
+            isinstance(item, Replay) and item.graph is self
+            for stream in self._driver.streams
+            for item in stream.queue
+        ), "a graph that is running was reset"
         self._driver.allocator.release(self)
         self.nodes.clear()
 
@@ -237,7 +246,11 @@ class EmulatedDriver:
     """A ``Driver``. ``eagerness`` is how much of the queued work runs while the caller goes on, 0
     none and 1 all; what is left runs when it is waited for. ``breaks_capture`` says of an
     operator's name whether it cannot be captured, ``goes_astray`` whether its kernel does something
-    illegal. ``numbers_nodes`` says whether traces number the nodes of graphs."""
+    illegal. ``numbers_nodes`` says whether traces number the nodes of graphs. ``loses`` is how many
+    of its first traces lack their first record.
+
+    Libraries make a handle for each thread and a workspace for each of its streams when they are
+    first used there, which a capture must not. An error after something illegal is for good."""
 
     def __init__(
         self,
@@ -248,11 +261,14 @@ class EmulatedDriver:
         breaks_capture: Callable[[str], bool] = lambda name: False,
         goes_astray: Callable[[str], bool] = lambda name: False,
         numbers_nodes: bool = True,
+        loses: int = 0,
     ) -> None:
         self._random = random.Random(seed)
         self._eagerness = eagerness
         self._breaks_capture, self._goes_astray = breaks_capture, goes_astray
         self._numbers_nodes = numbers_nodes
+        self._loses = loses
+        self._handles = threading.local()
         self.allocator = Allocator(capacity)
         self.streams: list[EmulatedStream] = []
         self._now = 0.0  # µs
@@ -310,6 +326,7 @@ class EmulatedDriver:
 
     def begin_capture(self) -> None:
         self.synchronize()
+        assert self._current.stream.number >= 0, "the default stream cannot be captured"
         self._capture = Capture(self, self._current.stream)
 
     def end_capture(self) -> Capture:
@@ -354,9 +371,13 @@ class EmulatedDriver:
             self.synchronize()
         finally:
             self._trace = None
+        if self._loses:
+            self._loses -= 1
+            events.remove(next(event for event in events if event["cat"] in ON_GPU))
         return {"schemaVersion": 1, "traceEvents": events}
 
     def close(self) -> None:
+        self._refuse_if_astray()
         assert not any(stream.queue for stream in self.streams)
         self.closed = True
 
@@ -376,9 +397,13 @@ class EmulatedDriver:
                 return function.decompose(*args, **kwargs)
         name = function.name()
         stream = self._current.stream
-        if stream.capture is not None and self._breaks_capture(name):
+        known = self._handles.__dict__.setdefault("streams", set())
+        new = name in LIBRARIES and stream.number not in known
+        if stream.capture is not None and (new or self._breaks_capture(name)):
             stream.capture.broken = "operation not permitted when stream is capturing"
             raise CudaError(f"CUDA error: {stream.capture.broken}")
+        if new:
+            known.add(stream.number)
         memory = tree_map(_memory, (args, kwargs))
         if _reads_back(function, args):
             self._wait_for(stream)

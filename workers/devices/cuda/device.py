@@ -74,8 +74,12 @@ class CudaDevice(Device):
                 streams = self._shared.take_streams(max(1, len(plan.streams)))
                 self._shared.driver.use(streams[0])
                 held = self._upload(graph, weights)
-        kernels = create(provider, name)
-        units = {unit.name: kernels.compile(here, unit, held, 1) for unit in here.units}
+            # Compiling may try kernels, and lays weights out on torch's default stream: not while
+            # another Plan runs, and it must have ended before a stream of ours reads them.
+            kernels = create(provider, name)
+            units = {unit.name: kernels.compile(here, unit, held, 1) for unit in here.units}
+            with self._shared.driver.session():
+                self._shared.settle()
         constants = {name: held[name] for name in graph.outputs if name in held}
         return CudaExecutable(self._shared, here, plan, units, constants, streams, capture, cold)
 
@@ -85,7 +89,8 @@ class CudaDevice(Device):
                 return
             self._shared.closed = True
             self._shared.streams.clear()
-            self._shared.driver.close()
+            if self._shared.broken is None:  # else every call fails, and the process must end
+                self._shared.driver.close()
 
     def _upload(self, graph: Graph, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         try:

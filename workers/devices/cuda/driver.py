@@ -115,7 +115,8 @@ class Driver(Protocol):
         ...
 
     def traced(self, body: Callable[[], None]) -> dict[str, Any]:
-        """Call ``body`` and wait for its work; a Chrome trace of it, as torch.profiler writes."""
+        """Call ``body``, perhaps twice, and wait for its work; a Chrome trace of one call, as
+        torch.profiler writes."""
         ...
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,19 +22,21 @@ from workers.devices.base import (
     Timeline,
 )
 from workers.devices.cuda.driver import CapturedGraph
-from workers.devices.cuda.failures import broken_device, reason_of, run_failure
+from workers.devices.cuda.failures import reason_of, run_failure
 from workers.devices.cuda.launches import program
 from workers.devices.cuda.replay import match_replay
 from workers.devices.cuda.runner import Runner
 from workers.devices.cuda.shared import Shared
 from workers.devices.cuda.timeline import kernels, timeline
-from workers.devices.cuda.timing import Timed
+from workers.devices.cuda.timing import Caller, Timed
 from workers.devices.cuda.trace import (
     Record,
+    Trace,
     graph_records,
     launched_inside,
     read_trace,
     unclaimed,
+    unrecorded,
 )
 from workers.graph.graph import Graph
 from workers.graph.interpreter import CompiledUnit
@@ -42,7 +45,12 @@ from workers.schedules.plan import Plan
 
 _WARM_UPS = 2
 """Runs before a capture: the first loads kernels and makes the libraries' workspaces, which a
-capture must not; the second has what inference-time tuning chose after the first."""
+capture must not; the second has what inference-time tuning chose after the first. PyTorch keeps
+cuBLAS's and cuDNN's handles, the workspaces of those and cuDNN's plans for each thread, so each
+thread warms up."""
+
+_TRACES = 3
+"""At most so many until one is complete."""
 
 _MARK = "plait.launch."
 
@@ -87,7 +95,8 @@ class CudaExecutable(Executable):
         self._runner = Runner(self._driver, program(plan, graph), units, streams, self._check)
         self._wants_capture = capture and bool(plan.launches)
         self._captured: _Captured | None = None
-        self._warmed = False
+        self._here = threading.local()
+        self._caller = Caller()
         self._notes: list[str] = []
         self._cancelled = self._running = self._closed = False
 
@@ -141,8 +150,9 @@ class CudaExecutable(Executable):
             source = "of kernels launched one by one"
             captured = self._captured
             if captured is not None:
-                replayed = graph_records(read_trace(self._driver.traced(captured.graph.replay)))
-                matched = match_replay(self._plan, launched, replayed)
+                replay = captured.graph.replay
+                trace = self._traced(replay, lambda t: len(graph_records(t)) == len(launched))
+                matched = match_replay(self._plan, launched, graph_records(trace))
                 if isinstance(matched, str):
                     source += f" and not of the CUDA Graph, because {matched}"
                 else:
@@ -183,10 +193,13 @@ class CudaExecutable(Executable):
             if self._closed:
                 return
             self._closed = True
-            if self._captured is not None:
+            if self._shared.broken is not None:
+                # Destroying a graph may end the process then, before anybody is told why.
+                self._shared.wrecks.append(self._captured)
+            elif self._captured is not None:
                 with self._driver.session():
                     self._captured.graph.reset()
-                self._captured = None
+            self._captured = None
             self._given.clear()
             self._constants.clear()
             self._runner.forget()
@@ -210,21 +223,12 @@ class CudaExecutable(Executable):
                     except RuntimeError as error:  # torch's own, from between the launches
                         raise run_failure(self._graph.name, error) from error
                     finally:
-                        self._settle()
+                        shared.settle()
             except RuntimeError:
                 shared.refuse_if_broken()  # then even leaving the session fails, in torch's words
                 raise
             finally:
                 self._running = False
-
-    def _settle(self) -> None:
-        """Let all that was launched end. What this raises is about the whole process."""
-        try:
-            self._driver.synchronize()
-        except RuntimeError as error:
-            self._shared.broken = broken_device(self._shared.name, error)
-            raise self._shared.broken from error
-        self._shared.clocks.touch()
 
     def _take(self, inputs: Mapping[str, Tensor]) -> None:
         """Check the inputs and put them where runs find them."""
@@ -252,14 +256,16 @@ class CudaExecutable(Executable):
         return {name: self._driver.download(values[name]) for name in names}
 
     def _warm_up(self) -> None:
-        if not self._warmed:
+        if not getattr(self._here, "warm", False):
             for _ in range(_WARM_UPS):
                 self._issue()
                 self._driver.synchronize()
-            self._warmed = True
+            self._here.warm = True
 
     def _make_ready(self) -> None:
         """Before the first run: warm up, and capture if that is wanted."""
+        if self._captured is not None:
+            return
         self._warm_up()
         if not self._wants_capture:
             return
@@ -320,7 +326,12 @@ class CudaExecutable(Executable):
             launch()
 
         return Timed(
-            self._driver, self._runner.lead, checked, held=captured is not None, cold=self._cold
+            self._driver,
+            self._runner.lead,
+            checked,
+            held=captured is not None,
+            cold=self._cold,
+            caller=self._caller,
         )
 
     def _launched(self) -> tuple[tuple[str, Record], ...]:
@@ -330,17 +341,26 @@ class CudaExecutable(Executable):
         def body() -> None:
             self._issue(mark=lambda number: self._driver.annotate(f"{_MARK}{number}"))
 
-        trace = read_trace(self._driver.traced(body))
+        trace = self._traced(body, lambda trace: not unrecorded(trace, _MARK))
         if not trace.records and not all(is_kernel_free(o.target) for o in self._graph.operators):
             raise DeviceError(
                 f"the profiler of {self._shared.name} recorded no kernels of graph"
                 f" {self._graph.name!r}; CUPTI may be in use by another profiler, or not allowed"
             )
-        lost = unclaimed(trace)
-        if lost:
+        if lost := unclaimed(trace):
             self._note("profile ", f"lacks {len(lost)} kernels without a launch in the trace")
+        if missing := unrecorded(trace, _MARK):
+            self._note("trace ", f"lacks the records of {missing} launches")
         found = launched_inside(trace, _MARK)
         return tuple((units[int(number)], record) for number, record in found)
+
+    def _traced(self, body: Callable[[], None], complete: Callable[[Trace], bool]) -> Trace:
+        """A trace of ``body``; another one if the profiler lost some of it."""
+        for _ in range(_TRACES - 1):
+            trace = read_trace(self._driver.traced(body))
+            if complete(trace):
+                return trace
+        return read_trace(self._driver.traced(body))
 
     def _note(self, about: str, words: str) -> None:
         """Note ``words`` in place of what was noted about the same before."""

@@ -116,7 +116,11 @@ def _attributes(cuda: Any, device: ctypes.c_int) -> dict[str, int]:
 
 def _uuid(cuda: Any, device: ctypes.c_int) -> str:
     raw = (ctypes.c_ubyte * 16)()
-    if cuda.cuDeviceGetUuid_v2(ctypes.byref(raw), device) != 0:
+    try:
+        told = cuda.cuDeviceGetUuid_v2(ctypes.byref(raw), device) == 0
+    except AttributeError:  # a driver before CUDA 11.4
+        told = False
+    if not told:
         return "unknown"
     return f"GPU-{UUID(bytes=bytes(raw))}"
 

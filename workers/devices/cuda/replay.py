@@ -14,6 +14,13 @@ from workers.schedules.plan import Plan
 
 _MOST_STEPS = 200_000
 
+_ROUNDING_US = 0.01
+"""A kernel's start and duration in the trace are whole ns, their sum is rounded."""
+
+_OVERLAP_US = 2.0
+"""By how much a kernel may be recorded to start before another ends that it waits for: one that is
+launched programmatically, as cuBLAS's can be on Hopper, starts while the one before drains."""
+
 Owned = tuple[tuple[str, Record], ...]
 """Units' names, each with one of its records."""
 
@@ -23,14 +30,19 @@ def match_replay(plan: Plan, launched: Owned, replayed: Sequence[Record]) -> Own
     launch order; or in words why that cannot be told."""
     if len(replayed) != len(launched):
         return f"the graph ran {len(replayed)} kernels and copies, its launches {len(launched)}"
-    if all(record.node is not None for record in replayed):
-        return _by_number(launched, replayed)
-    return _by_order(plan, launched, replayed)
+    if any(record.node is None for record in replayed):
+        return _by_order(plan, launched, replayed)
+    numbered = _by_number(launched, replayed)
+    if not isinstance(numbered, str) and _in_order(plan, numbered):
+        return numbered
+    # Nothing promises that an instantiated graph keeps the numbers of the capture.
+    ordered = _by_order(plan, launched, replayed)
+    return numbered if isinstance(numbered, str) and isinstance(ordered, str) else ordered
 
 
 def _by_number(launched: Owned, replayed: Sequence[Record]) -> Owned | str:
-    """A graph's nodes are numbered as they were captured, in the order of the launches: the n-th
-    node is the n-th launch, and both must be the same kernel."""
+    """If a graph's nodes are numbered as they were captured, in the order of the launches, the
+    n-th node is the n-th launch, and both must be the same kernel."""
     nodes = sorted(replayed, key=lambda record: record.node or 0)
     for (unit, apart), node in zip(launched, nodes, strict=True):
         if _kind(apart) != _kind(node):
@@ -42,13 +54,31 @@ def _by_order(plan: Plan, launched: Owned, replayed: Sequence[Record]) -> Owned 
     """Without numbers: every record to a Unit whose next kernel it can be, so that a Unit's kernels
     come in order and all that the Plan puts before it has ended. Units with the same kernels that
     run side by side can be taken for each other, which changes no figure but their names."""
-    search = _Search(plan, launched, sorted(replayed, key=lambda record: record.start_us))
-    found = search.run()
-    if found is None:
-        return f"its kernels fit the Plan's order in no way that {_MOST_STEPS} steps found"
-    return tuple(
-        (plan.launches[number].unit, record)
-        for number, record in zip(found, search.records, strict=True)
+    records = sorted(replayed, key=lambda record: record.start_us)
+    for slack in (_ROUNDING_US, _OVERLAP_US):
+        found = _Search(plan, launched, records, slack).run()
+        if found is not None:
+            return tuple(
+                (plan.launches[number].unit, record)
+                for number, record in zip(found, records, strict=True)
+            )
+    return f"its kernels fit the Plan's order in no way that {_MOST_STEPS} steps found"
+
+
+def _in_order(plan: Plan, owned: Owned) -> bool:
+    """Whether every launch starts when all that the Plan puts before it is over."""
+    starts: dict[str, float] = {}
+    ends: dict[str, float] = {}
+    for unit, record in owned:
+        starts[unit] = min(starts.get(unit, record.start_us), record.start_us)
+        ends[unit] = max(ends.get(unit, record.end_us), record.end_us)
+    units = [launch.unit for launch in plan.launches]
+    needs = _needs(plan, [unit in starts for unit in units])
+    return all(
+        ends[units[before]] <= starts[unit] + _OVERLAP_US
+        for unit, own in zip(units, needs, strict=True)
+        if unit in starts
+        for before in own
     )
 
 
@@ -57,8 +87,10 @@ class _Search:
     first the one whose stream was last seen on the record's own stream, then the one issued first.
     """
 
-    def __init__(self, plan: Plan, launched: Owned, records: Sequence[Record]) -> None:
-        self.records = records
+    def __init__(
+        self, plan: Plan, launched: Owned, records: Sequence[Record], slack: float
+    ) -> None:
+        self.records, self._slack = records, slack
         self._streams = [launch.stream for launch in plan.launches]
         position = {launch.unit: number for number, launch in enumerate(plan.launches)}
         self._kinds: list[list[object]] = [[] for _ in plan.launches]
@@ -106,13 +138,14 @@ class _Search:
             for number, kinds in enumerate(self._kinds)
             if self._next[number] < len(kinds)
             and kinds[self._next[number]] == kind
-            and self._until[number] <= record.start_us
+            and self._until[number] <= record.start_us + self._slack
             and all(self._over(before, record.start_us) for before in self._needs[number])
         ]
         return sorted(fitting, key=lambda n: (self._home.get(self._streams[n]) != record.stream, n))
 
     def _over(self, number: int, time: float) -> bool:
-        return self._next[number] == len(self._kinds[number]) and self._until[number] <= time
+        done = self._next[number] == len(self._kinds[number])
+        return done and self._until[number] <= time + self._slack
 
 
 def _needs(plan: Plan, has_kernels: Sequence[bool]) -> list[set[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from workers.devices.cuda.driver import Driver
@@ -23,9 +23,11 @@ before it holds the caller."""
 _CHUNK_MS = 200.0
 """The longest chunk, so that a cancelled run ends soon."""
 
-_HOST_MS_PER_REPLAY = 0.02
-"""Giving a graph and two events to a stream, generously. The stream is held that long for each of
-them beforehand, so that none waits for the caller while it is timed."""
+_LEAST_HOLD_MS = 2.0
+_HOLD_TIMES = 1.5
+"""A stream is held for this many times what the caller needs to give it a chunk, and that much
+longer, so that nothing waits for the caller while it is timed. Giving a graph takes the caller a
+few µs, or a millisecond for one of a thousand kernels on many streams."""
 
 IDLE_SECONDS = 0.2
 WARM_MS = 40.0
@@ -48,6 +50,13 @@ class Clocks:
         self.last_used = time.monotonic()
 
 
+@dataclass(slots=True)
+class Caller:
+    """How many ms the caller needed lately to give a stream one run."""
+
+    ms: float = 0.02
+
+
 @dataclass(frozen=True, slots=True)
 class Timed:
     """How runs are timed. ``launch`` gives one run to ``stream``. ``held`` lets the stream start
@@ -60,6 +69,7 @@ class Timed:
     launch: Callable[[], None]
     held: bool
     cold: bool = False
+    caller: Caller = field(default_factory=Caller)
 
     def latencies(self, repeats: int, per_sample: int = 1) -> list[float]:
         """The latency in ms of each of ``repeats`` samples, each the mean of ``per_sample`` runs
@@ -86,7 +96,9 @@ class Timed:
         marks = [(driver.event(timed=True), driver.event(timed=True)) for _ in range(samples)]
         driver.use(self.stream)
         if self.held:
-            driver.hold(_HOST_MS_PER_REPLAY * samples * (per_sample + 1))
+            needed = self.caller.ms * samples * per_sample
+            driver.hold(min(_LEAST_HOLD_MS + _HOLD_TIMES * needed, _CHUNK_MS))
+        begun = time.perf_counter()
         for start, end in marks:
             if self.cold:
                 driver.use(self.stream)
@@ -95,5 +107,6 @@ class Timed:
             for _ in range(per_sample):
                 self.launch()
             end.record(self.stream)
+        self.caller.ms = (time.perf_counter() - begun) * 1e3 / (samples * per_sample)
         driver.synchronize()
         return [start.elapsed_time(end) / per_sample for start, end in marks]

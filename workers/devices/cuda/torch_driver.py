@@ -25,6 +25,8 @@ _BUSY_SIDE = 2048
 _L2_TIMES = 2  # a buffer of this many times the L2 leaves nothing else in it
 _LEAST_FLUSH_BYTES = 64 << 20
 _ASSUMED_CLOCK_MHZ = 1500.0  # where the driver does not tell; only the length of a pause
+_LEAD_MS = 20.0  # of work that precedes what is traced
+_ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 class TorchDriver:
@@ -44,6 +46,7 @@ class TorchDriver:
         self._square: Tensor | None = None
         self._handles: list[int] = []
         self._capture: tuple[torch.cuda.CUDAGraph, Any] | None = None
+        self._broken: list[torch.cuda.CUDAGraph] = []
         self._traced_before = False
         self._driver = ctypes.CDLL("libcuda.so.1")
 
@@ -93,8 +96,15 @@ class TorchDriver:
         if cached > free:  # a capture cannot take what others keep cached
             torch.cuda.empty_cache()
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
-        # Other threads may use other devices meanwhile; what is unsafe here is refused here.
-        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        try:
+            # PyTorch 2.11 makes the random generator's tensors here, for all captures of the
+            # process: ones of inference mode could not be written by a capture outside of it.
+            with torch.inference_mode(False):
+                # Other threads may use other devices meanwhile; what is unsafe is refused here.
+                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        except RuntimeError:
+            self._abandon(graph, pool)
+            raise
         self._capture = graph, pool
 
     def end_capture(self) -> torch.cuda.CUDAGraph:
@@ -104,12 +114,18 @@ class TorchDriver:
         try:
             graph.capture_end()
         except RuntimeError:
-            # Where CUDA refuses to end a broken capture, PyTorch may not get as far as telling its
-            # allocator that the capture is over.
-            with suppress(AttributeError, RuntimeError):
-                torch._C._cuda_endAllocateToPool(self._index, pool)
+            self._abandon(graph, pool)
             raise
         return graph
+
+    def _abandon(self, graph: torch.cuda.CUDAGraph, pool: Any) -> None:
+        """Tell PyTorch's allocator that a broken capture is over: where CUDA refuses to begin or
+        end one, PyTorch does not get as far as that. The graph is kept, because the allocators
+        still refer to it."""
+        self._broken.append(graph)
+        with suppress(AttributeError, RuntimeError):
+            torch._C._cuda_endAllocateToPool(self._index, pool)  # raises if PyTorch did it itself
+            torch._C._cuda_releasePool(self._index, pool)
 
     def synchronize(self) -> None:
         torch.cuda.synchronize(self._index)
@@ -145,15 +161,20 @@ class TorchDriver:
         return torch.profiler.record_function(name)
 
     def traced(self, body: Callable[[], None]) -> dict[str, Any]:
-        if not self._traced_before:
-            # What is launched while CUPTI starts for the first time is not always recorded.
-            self._trace(self.synchronize)
-            self._traced_before = True
-        return self._trace(body)
+        trace = self._trace(body)
+        if self._traced_before:
+            return trace
+        # What is launched while CUPTI starts for the first time is not always recorded; and there
+        # are machines where nothing is any longer after a first trace.
+        self._traced_before = True
+        return max(self._trace(body), trace, key=_records)
 
     def _trace(self, body: Callable[[], None]) -> dict[str, Any]:
         activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
         with torch.profiler.profile(activities=activities) as profiler:
+            # The first records of a trace carry times that are too early, after a GPU was idle,
+            # and Kineto drops those from before its start: pytorch/pytorch#192021.
+            self.busy(_LEAD_MS)
             body()
             torch.cuda.synchronize(self._index)
         with TemporaryDirectory(prefix="plait-trace-") as folder:
@@ -172,3 +193,8 @@ class TorchDriver:
             for handle in handles:
                 self._driver.cuStreamDestroy_v2(ctypes.c_void_p(handle))
             torch.cuda.empty_cache()
+
+
+def _records(trace: dict[str, Any]) -> int:
+    """How much of a trace the GPU did."""
+    return sum(event.get("cat") in _ON_GPU for event in trace.get("traceEvents", ()))

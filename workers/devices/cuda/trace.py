@@ -19,6 +19,7 @@ from typing import Any
 _ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 _CALLS = ("cuda_runtime", "cuda_driver")
 _GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
+_LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaMemcpyAsync", "cudaMemsetAsync")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +134,39 @@ def launched_inside(trace: Trace, prefix: str) -> tuple[tuple[str, Record], ...]
     The annotations must not overlap on their thread. Only calls of that thread count, unless the
     trace names none of them by it.
     """
+    inside = _calls_inside(trace, prefix)
+    found = [
+        (trace.calls[record.correlation].start_us, inside[record.correlation], record)
+        for record in trace.records
+        if record.correlation in inside
+    ]
+    found.sort(key=lambda entry: (entry[0], entry[2].start_us))
+    return tuple((name, record) for _, name, record in found)
+
+
+def unrecorded(trace: Trace, prefix: str) -> int:
+    """How many launches inside such annotations there are no records of."""
+    recorded = {record.correlation for record in trace.records}
+    return sum(
+        number not in recorded and trace.calls[number].name.startswith(_LAUNCHES)
+        for number in _calls_inside(trace, prefix)
+    )
+
+
+def _calls_inside(trace: Trace, prefix: str) -> dict[int, str]:
+    """The calls inside such annotations by correlation id, each with the rest of the name."""
     marks = [mark for mark in trace.annotations if mark.name.startswith(prefix)]
     threads = {mark.thread for mark in marks}
     by_thread = any(call.thread in threads for call in trace.calls.values())
     starts = [mark.start_us for mark in marks]
-    found = []
-    for record in trace.records:
-        call = trace.calls.get(record.correlation)
-        if call is None or (by_thread and call.thread not in threads):
+    found = {}
+    for number, call in trace.calls.items():
+        if by_thread and call.thread not in threads:
             continue
         position = bisect_right(starts, call.start_us) - 1
         if position >= 0 and call.start_us <= marks[position].end_us:
-            found.append((call.start_us, marks[position].name.removeprefix(prefix), record))
-    found.sort(key=lambda entry: (entry[0], entry[2].start_us))
-    return tuple((name, record) for _, name, record in found)
+            found[number] = marks[position].name.removeprefix(prefix)
+    return found
 
 
 def unclaimed(trace: Trace) -> tuple[Record, ...]:
