@@ -24,9 +24,9 @@ from workers.devices.base import Device, Executable
 from workers.graph.graph import Graph
 from workers.schedules.plan import Plan
 
-HANG = 2.5
-"""A step that takes this many times its seconds hangs: the results so far are written, and the
-process ends, since a thread in a CUDA call cannot be ended."""
+HANG = 2.0
+"""A step that takes this many times its seconds hangs: the results so far are written, and a new
+process goes on after it, since a thread in a CUDA call cannot be ended."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ class Bench:
     out: Path
     seconds: float
     started: float = field(default_factory=time.monotonic)
+    again: tuple[str, ...] = ()
     results: dict[str, Any] = field(default_factory=dict)
+    todo: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     _device: Device | None = None
     _deadline: float = 0.0
@@ -129,20 +131,38 @@ class Bench:
 
     # For main.
 
-    def run(self, steps: Sequence[Step]) -> int:
+    def run(self, steps: Sequence[Step], resumes: bool = False) -> int:
+        """All steps; 1 if one failed. With ``resumes`` after those that ``out`` has already."""
         self.out.mkdir(parents=True, exist_ok=True)
         self.results = {"stamp": _stamp(), "device": self.device_name, "steps": {}}
-        wrong = 0
+        if resumes:
+            self.results = json.loads((self.out / "results.json").read_text())
+            self.started -= self.results["seconds"]
+        self.todo = [step.name for step in steps]
         for step in steps:
-            wrong += not self._step(step)
+            self.todo.remove(step.name)
+            self._step(step)
             self._write()
+            if self.todo and self._broken:
+                self._go_on("the GPU is unusable in this process")
         if self._device is not None:
             self.attempt("closing the device", self._device.close)
-        summary = ", ".join(
-            f"{name} {found['state']}" for name, found in self.results["steps"].items()
-        )
-        self.say(summary)
-        return 1 if wrong else 0
+        states = {name: found["state"] for name, found in self.results["steps"].items()}
+        self.say(", ".join(f"{name} {state}" for name, state in states.items()))
+        return int(any(state in ("failed", "hung") for state in states.values()))
+
+    @property
+    def _broken(self) -> bool:
+        shared = getattr(self._device, "_shared", None)
+        return getattr(shared, "broken", None) is not None
+
+    def _go_on(self, why: str) -> None:
+        """Do what is left in a new process, in place of this one."""
+        if not (self.again and self.todo):
+            os._exit(3)
+        self.say(f"{why}: a new process goes on with {self.todo[0]}")
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, *self.again, "--resume", *self.todo])
 
     def _step(self, step: Step) -> bool:
         over = self.seconds - (time.monotonic() - self.started)
@@ -156,7 +176,8 @@ class Bench:
         self._deadline = begun + seconds
         self.failures = []
         self.say(f"{step.name}: at most {seconds:.0f} s")
-        watchdog = threading.Timer(HANG * seconds + 20, self._give_up, [step.name])
+        patience = min(HANG * seconds, over) + 20
+        watchdog = threading.Timer(patience, self._give_up, [step.name])
         watchdog.daemon = True
         watchdog.start()
         found: dict[str, Any] = {}
@@ -192,11 +213,14 @@ class Bench:
         faulthandler.dump_traceback(file=sys.stderr)
         self.results["steps"][name] = {"state": "hung", "failures": self.failures}
         self._write()
-        os._exit(3)
+        self._go_on(f"{name} hangs")
 
     def _write(self) -> None:
+        self.results["seconds"] = round(time.monotonic() - self.started, 1)
         text = json.dumps(self.results, indent=1, default=str)
-        (self.out / "results.json").write_text(text + "\n")
+        partial = self.out / "results.json.part"
+        partial.write_text(text + "\n")
+        partial.replace(self.out / "results.json")  # whole, whenever the machine is taken away
 
 
 def _stamp() -> dict[str, Any]:

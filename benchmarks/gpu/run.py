@@ -6,7 +6,8 @@
 The first call may end before its last steps; the second runs those alone.
 
 Needs this repository and PyTorch, NumPy and NetworkX, nothing else. Each step is guarded: one that
-fails or takes too long does not hide the others. Written into DIR, after every step:
+fails does not hide the others, and after one that hangs or breaks the GPU for its process, a new
+process does the rest. Written into DIR, after every step:
 ``results.json`` (an environment stamp and what each step found), ``log.txt``, ``profiles.jsonl``
 (kernel profiles for the simulated device of the same GPU, ``workers/devices/recorded.py``) and
 ``timelines.json``.
@@ -60,13 +61,20 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--minutes", type=float, default=9.0)
+    parser.add_argument("--resume", action="store_true", help="keep the results that DIR has")
     options = parser.parse_args()
     known = [step.name for step in STEPS]
     unknown = [name for name in options.steps if name not in known]
     if unknown:
         parser.error(f"no step {unknown[0]!r}; known: {', '.join(known)}")
     chosen = [step for step in STEPS if not options.steps or step.name in options.steps]
-    return Bench(options.device, options.out, options.minutes * 60).run(chosen)
+    again = (
+        str(Path(__file__).resolve()),
+        *("--out", str(options.out), "--device", options.device),
+        *("--minutes", str(options.minutes)),
+    )
+    bench = Bench(options.device, options.out, options.minutes * 60, again=again)
+    return bench.run(chosen, options.resume)
 
 
 if __name__ == "__main__":

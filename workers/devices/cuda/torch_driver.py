@@ -97,11 +97,8 @@ class TorchDriver:
             torch.cuda.empty_cache()
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
         try:
-            # PyTorch 2.11 makes the random generator's tensors here, for all captures of the
-            # process: ones of inference mode could not be written by a capture outside of it.
-            with torch.inference_mode(False):
-                # Other threads may use other devices meanwhile; what is unsafe is refused here.
-                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            # Other threads may use other devices meanwhile; what is unsafe here is refused here.
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
         except RuntimeError:
             self._abandon(graph, pool)
             raise
