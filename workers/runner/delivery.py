@@ -9,6 +9,7 @@ from typing import Any
 from backend.jobs.schemas import BatchSummary
 from backend.results.filenames import result_filename
 from workers.devices.base import Executable
+from workers.devices.providers import kernels_of
 from workers.graph.importers import reference_outputs
 from workers.graph.importers.source import ModelSource
 from workers.graph.random_inputs import random_inputs
@@ -221,5 +222,6 @@ def _write_artifact(
         summary.model_dump(),
         place.device.facts.parallelism,
         model.provider,
+        kernels_of(merged.graph, model.provider, place.device.facts),
     )
     place.recorder.artifact(summary.batch_size, path)

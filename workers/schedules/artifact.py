@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workers.graph.fused import UnitKernels
+from workers.graph.fused_json import kernels_from_json, kernels_to_json
 from workers.graph.graph import Graph, GraphError
 from workers.graph.serialize import GRAPH_FILE, WEIGHTS_FILE, graph_hash, load_graph, save_graph
 from workers.schedules.arrangement import arrange
@@ -68,6 +70,7 @@ class Artifact:
     summary: Mapping[str, Any]
     graph_hash: str
     parallelism: int
+    kernels: Mapping[str, UnitKernels]
 
 
 def write_artifact(
@@ -80,15 +83,17 @@ def write_artifact(
     summary: Mapping[str, Any],
     parallelism: int,
     provider: str = "aten",
+    kernels: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the zip to ``path``. ``graph`` is the one that the plan is for, rewritten where the
     schedule merges Units. ``summary`` (JSON) says how fast the schedule was and by what it was
     verified; ``parallelism`` is that of the device that the plan is for; ``provider`` is whose
-    kernels the plan was measured with.
+    kernels the plan was measured with, and ``kernels`` what it calls in place of the Units'
+    operators (``kernels_to_json``), where it does.
 
     ``schedule.json`` is the versioned form of ``schedule_to_json`` with ``graph_hash`` (of the
     stored graph), ``plan``, ``parallelism``, ``arrangement`` (the plan on the cores of a CPU),
-    ``provider`` and ``summary`` added.
+    ``provider``, ``kernels`` and ``summary`` added.
     """
     document = schedule_to_json(schedule, key) | {
         "graph_hash": graph_hash(graph),
@@ -96,6 +101,7 @@ def write_artifact(
         "parallelism": parallelism,
         "arrangement": arrange(plan, graph, parallelism).to_json(),
         "provider": provider,
+        "kernels": kernels or kernels_to_json("cpu", {}),
         "summary": dict(summary),
     }
     readme = README.format(
@@ -123,7 +129,9 @@ def read_artifact(path: Path) -> Artifact:
     Nothing in it is run, and nothing but its five files is read. Proved are: the layout of the zip
     and its checksums; the formats and their versions; that every operator is allowed and every
     weight has its shape and type; that the stored graph is the one that the schedule was written
-    for; that the plan is valid for it; and that ``run.py`` will run this plan and no other.
+    for; that the plan is valid for it; that ``run.py`` will run this plan and no other; and that
+    the calls that stand for operators are allowed and fit the Units. Not proved is that these calls
+    compute what the operators do.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -193,6 +201,7 @@ def _checked(document: Mapping[str, Any], graph: Graph, weights: Mapping[str, Te
         stored, parallelism = document["graph_hash"], document["parallelism"]
         provider, summary = document["provider"], document["summary"]
         arrangement = document["arrangement"]
+        kernels = kernels_from_json(document["kernels"], graph)
         if not isinstance(parallelism, int) or parallelism < 1 or not isinstance(summary, dict):
             raise TypeError("'parallelism' is no count, or 'summary' no object")
         actual = graph_hash(graph)
@@ -208,11 +217,15 @@ def _checked(document: Mapping[str, Any], graph: Graph, weights: Mapping[str, Te
                 "'arrangement', which run.py follows, is not what this version of Plait makes of"
                 " 'plan'; schedule again"
             )
+    except GraphError as error:
+        raise ArtifactError(str(error)) from error
     except (KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(
             f"schedule.json is malformed, or of another version of Plait: {error!r}; schedule again"
         ) from error
-    return Artifact(graph, weights, schedule, key, plan, provider, summary, stored, parallelism)
+    return Artifact(
+        graph, weights, schedule, key, plan, provider, summary, stored, parallelism, kernels
+    )
 
 
 def _check_units(schedule: Schedule, graph: Graph) -> None:

@@ -11,8 +11,10 @@
 From Python: ``from run import load; model = load(); outputs = model(x)``.
 
 Needs Linux, Python 3.11 or newer and PyTorch 2.11 or newer, nothing else. Reads ``schedule.json``,
-``model/graph.json`` and ``model/weights.safetensors`` beside it; runs ATen operators only.
-The part for GPUs is tested for its order of launches and events, but not yet run on a GPU.
+``model/graph.json`` and ``model/weights.safetensors`` beside it. Calls ATen operators, and the
+``FUSED`` ones that stand for several of them in ``schedule.json``; the first run packs weights for
+these and takes longer. The part for GPUs is tested for its order of launches and events, but not
+yet run on a GPU.
 """
 
 from __future__ import annotations
@@ -28,7 +30,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import getitem
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
@@ -40,7 +41,6 @@ if __name__ == "__main__":
     os.environ.setdefault("GOMP_SPINCOUNT", "300000")
 
 import torch
-import torch.fx
 from torch import Tensor
 
 GRAPH = ("plait.graph", 1)
@@ -112,16 +112,14 @@ class Model:
             name: graph["values"][name] for name in graph["inputs"]
         }
         self.outputs: list[str] = graph["outputs"]
-        compile_with = partial(compile_unit, device=self.device)
-        if schedule.get("provider") == "inductor":
-            compile_with = partial(compile_by_inductor, device=self.device, notes=self.notes)
-        units = {unit["name"]: compile_with(unit) for unit in graph["units"]}
-        given = graph, schedule, weights, units, self.notes
-        self._engine: CpuEngine | CudaEngine = (
-            CudaEngine(*given, self.device, use_cuda_graph)
-            if self.device.type == "cuda"
-            else CpuEngine(*given)
-        )
+        units = Units(graph, schedule, self.device, self.notes)
+        self._engine: CpuEngine | CudaEngine
+        if self.device.type == "cuda":
+            by_name = {unit["name"]: units.get(unit["name"], 1) for unit in graph["units"]}
+            given = graph, schedule, weights, by_name, self.notes
+            self._engine = CudaEngine(*given, self.device, use_cuda_graph)
+        else:
+            self._engine = CpuEngine(graph, schedule, weights, units.get, self.notes)
         self._lock = Lock()
 
     def __call__(
@@ -210,36 +208,101 @@ Run = Callable[[Values], None]
 """Runs a unit: reads its inputs from a dictionary and puts its outputs there."""
 
 
-def compile_unit(unit: Mapping[str, Any], device: torch.device = CPU) -> Run:
-    """The unit as a function. What an operator makes of no tensor is made on ``device``."""
-    return _runs(_module(unit, device).forward, unit)
+FUSED = (
+    "mkldnn._convolution_pointwise.default",
+    "mkldnn._linear_pointwise.default",
+    "aten.cudnn_convolution_relu.default",
+    "aten.cudnn_convolution_add_relu.default",
+    "aten._addmm_activation.default",
+)
+PACKINGS = (
+    "mkldnn._reorder_convolution_weight.default",
+    "mkldnn._reorder_linear_weight.default",
+)
 
 
-def compile_by_inductor(unit: Mapping[str, Any], device: torch.device, notes: list[str]) -> Run:
-    """The unit compiled by torch.compile when it first runs; as it is, with a note, where it cannot
-    be compiled."""
-    module = _module(unit, device)
+class Units:
+    """The units as functions: by the calls that they were tuned with where those can be made here,
+    and else, with a note, by plain ATen operators."""
+
+    def __init__(
+        self,
+        graph: Mapping[str, Any],
+        schedule: Mapping[str, Any],
+        device: torch.device,
+        notes: list[str],
+    ) -> None:
+        self._units = {unit["name"]: unit for unit in graph["units"]}
+        self._device, self._notes = device, notes
+        self._by_inductor = schedule.get("provider") == "inductor"
+        kernels = schedule.get("kernels", {"device": device.type, "units": {}})
+        self._kernels: Mapping[str, Any] = kernels["units"]
+        if kernels["device"] != device.type:
+            if self._kernels:
+                notes.append(f"its fused calls are for {kernels['device']}; they are not used here")
+            self._kernels = {}
+        self._made: dict[tuple[str, int], Run] = {}
+
+    def get(self, name: str, threads: int) -> Run:
+        """The unit for a host of so many threads, for which its weights are packed."""
+        key = (name, threads if name in self._kernels else 0)
+        if key not in self._made:
+            self._made[key] = self._make(self._units[name])
+        return self._made[key]
+
+    def _make(self, unit: Mapping[str, Any]) -> Run:
+        plain = compile_unit(unit, self._device)
+        if self._by_inductor:
+            function = _function(unit, self._device)
+            return _or_plain(
+                lambda values: _runs(torch.compile(function, dynamic=False), unit),
+                plain,
+                f"unit {unit['name']!r} runs uncompiled",
+                self._notes,
+            )
+        if kernels := self._kernels.get(unit["name"]):
+            for call in kernels["calls"]:
+                _fused_operator(call["target"], FUSED)
+            return _or_plain(
+                lambda values: _runs(_function(unit, self._device, kernels, values), unit),
+                plain,
+                "units run without their fused calls",
+                self._notes,
+            )
+        return plain
+
+
+def _or_plain(make: Callable[[Values], Run], plain: Run, note: str, notes: list[str]) -> Run:
+    """What ``make`` makes of the values when the unit first runs, or ``plain`` if that fails or
+    cannot run. On a CPU that is on the thread that runs the unit, with its number of threads, for
+    which oneDNN packs weights; with another number it would pack them anew at every call."""
     chosen: list[Run] = []
 
     def run(values: Values) -> None:
         if chosen:
             chosen[0](values)
             return
-        with _COMPILING:
+        with _FIRST_RUN:
             try:
-                compiled = _runs(torch.compile(module, dynamic=False), unit)
-                compiled(values)
+                made = make(values)
+                made(values)
             except Exception as error:
                 reason = (str(error).strip() or repr(error)).splitlines()[0]
-                notes.append(f"unit {unit['name']!r} runs uncompiled: {reason:.200}")
-                compiled = _runs(module.forward, unit)
-                compiled(values)
-            chosen.append(compiled)
+                if (text := f"{note}: {reason:.200}") not in notes:
+                    notes.append(text)
+                made = plain
+                made(values)
+            chosen.append(made)
 
     return run
 
 
-_COMPILING = Lock()
+_FIRST_RUN = Lock()
+
+
+def compile_unit(unit: Mapping[str, Any], device: torch.device = CPU) -> Run:
+    """The unit by plain operators. What an operator makes of no tensor is made on ``device``."""
+    return _runs(_function(unit, device), unit)
 
 
 def _runs(function: Callable[..., Any], unit: Mapping[str, Any]) -> Run:
@@ -251,34 +314,91 @@ def _runs(function: Callable[..., Any], unit: Mapping[str, Any]) -> Run:
     return run
 
 
-def _module(unit: Mapping[str, Any], device: torch.device) -> torch.fx.GraphModule:
-    """A function of the unit's inputs and weights that returns its outputs, in PyTorch's own form
-    for such: what torch.compile takes, and otherwise Python code without look-ups."""
-    graph = torch.fx.Graph()
-    names = [*unit["inputs"], *unit["weights"]]
-    nodes: dict[str, Any] = {n: graph.placeholder(f"v{number}") for number, n in enumerate(names)}
+_NO_KERNELS: Mapping[str, Any] = {"calls": (), "channels_last": ()}
 
-    def fill(argument: Any) -> Any:
+
+def _function(
+    unit: Mapping[str, Any],
+    device: torch.device,
+    kernels: Mapping[str, Any] = _NO_KERNELS,
+    weights: Mapping[str, Tensor] | None = None,
+) -> Callable[..., Any]:
+    """The unit as a Python function of its inputs and weights that returns its outputs. With
+    ``kernels``, their calls stand for some of its operators, with ``weights`` packed for them.
+
+    Its text holds nothing of the files, only numbers and numbered names::
+
+        def unit(v0, v1):
+            v2 = c0(v0, c1, None, [1, 1], [0, 0], [1, 1], 1, c2, [], c3)
+            v3 = c4([v2, v0], 1)
+            return (v3,)
+    """
+    bound: dict[str, Any] = {}
+    variables = {
+        name: f"v{number}" for number, name in enumerate([*unit["inputs"], *unit["weights"]])
+    }
+    lines = [f"def unit({', '.join(variables.values())}):"]
+
+    def bind(value: Any) -> str:
+        bound[name := f"c{len(bound)}"] = value
+        return name
+
+    def expression(argument: Any) -> str:
         if isinstance(argument, _Reference):
-            if argument not in nodes:
+            if argument not in variables:
                 raise ArtifactError(f"unit {unit['name']!r} reads {argument!r} from nowhere")
-            return nodes[argument]
-        return [fill(item) for item in argument] if isinstance(argument, list) else argument
+            return variables[argument]
+        if isinstance(argument, _Packing):
+            return bind(argument.packed(weights or {}))
+        if isinstance(argument, list):
+            return f"[{', '.join(map(expression, argument))}]"
+        # Of other numbers, inf has no literal; a text could be anything.
+        return (
+            repr(argument) if argument is None or type(argument) in (bool, int) else bind(argument)
+        )
 
+    for name in kernels["channels_last"]:
+        variables[name] = bind(_Packing("channels_last", name, []).packed(weights or {}))
+    calls = {call["operators"][-1]: call for call in kernels["calls"]}
+    stood_for = {name for call in kernels["calls"] for name in call["operators"][:-1]}
     for operator in unit["operators"]:
-        function = _operator(operator["target"])
-        arguments = tuple(fill(_argument(argument)) for argument in operator["arguments"])
-        keywords = {name: fill(_argument(value)) for name, value in operator["keywords"].items()}
+        if operator.get("name") in stood_for:
+            continue
+        data = calls.get(operator.get("name"), operator)
+        fused = data is not operator
+        function = _fused_operator(data["target"], FUSED) if fused else _operator(data["target"])
+        arguments = [expression(_argument(argument)) for argument in data["arguments"]]
+        keywords = {name: expression(_argument(v)) for name, v in data["keywords"].items()}
         if device.type != "cpu" and any(a.name == "device" for a in function._schema.arguments):
-            keywords["device"] = device
-        made = graph.call_function(function, arguments, keywords)
-        if [str(result.type) for result in function._schema.returns] == ["Tensor"]:
-            nodes[operator["outputs"][0]] = made
-        else:
-            for position, name in enumerate(operator["outputs"]):
-                nodes[name] = graph.call_function(getitem, (made, position))
-    graph.output(tuple(nodes[name] for name in unit["outputs"]))
-    return torch.fx.GraphModule(torch.nn.Module(), graph)
+            keywords["device"] = bind(device)
+        if unnamed := [name for name in keywords if not name.isidentifier()]:
+            raise ArtifactError(f"unit {unit['name']!r} has an argument called {unnamed[0]!r}")
+        arguments += [f"{name}={text}" for name, text in keywords.items()]
+        results = [variables.setdefault(name, f"v{len(variables)}") for name in operator["outputs"]]
+        several = [str(result.type) for result in function._schema.returns] != ["Tensor"]
+        left = ", ".join(results) + ("," if several else "")
+        lines.append(f"    {left} = {bind(function)}({', '.join(arguments)})")
+    lines.append(f"    return ({''.join(variables[name] + ', ' for name in unit['outputs'])})")
+    exec("\n".join(lines), bound)  # noqa: S102  # the text is made here, of numbered names
+    made: Callable[..., Any] = bound.pop("unit")
+    return made
+
+
+class _Packing:
+    """A weight in the layout that a call wants it in."""
+
+    def __init__(self, recipe: str, weight: str, arguments: list[Any]) -> None:
+        self._recipe, self._weight = recipe, weight
+        self._arguments = [_argument(argument) for argument in arguments]
+
+    def packed(self, weights: Mapping[str, Tensor]) -> Tensor:
+        weight = weights[self._weight]
+        if self._recipe == "channels_last":
+            return weight.contiguous(memory_format=torch.channels_last)
+        if self._recipe == "transposed":
+            return weight.t()
+        made: Tensor = _fused_operator(self._recipe, PACKINGS)(weight, *self._arguments)
+        return made
 
 
 class _Reference(str):
@@ -291,6 +411,8 @@ def _argument(data: Any) -> Any:
     if isinstance(data, list):
         return [_argument(item) for item in data]
     if isinstance(data, dict):
+        if "packed" in data:
+            return _Packing(data["packed"], data["weight"], data["arguments"])
         ((kind, content),) = data.items()
         if kind == "value":
             return _Reference(content)
@@ -310,6 +432,16 @@ def _operator(target: str) -> Any:
     if operator._schema.is_mutable:
         raise ArtifactError(f"operator {target!r} changes its operands")
     return operator
+
+
+def _fused_operator(target: str, allowed: Sequence[str]) -> Any:
+    """One of ``allowed``. Raises ArtifactError for others, AttributeError if it is not here."""
+    if target not in allowed:
+        raise ArtifactError(f"fused call {target!r} is not allowed")
+    found: Any = torch.ops
+    for name in target.split("."):
+        found = getattr(found, name)
+    return found
 
 
 class BlockingSignal:
@@ -352,10 +484,11 @@ class Host:
         self._task = task
         self._inbox.send()
 
-    def take(self, core: int, threads: int) -> None:
-        """From the thread itself: go to ``core`` and use ``threads`` intra-operator threads."""
-        if (core, threads) == self._place:
+    def take(self, place: tuple[int, int]) -> None:
+        """From the thread itself: go to a core and use so many intra-operator threads."""
+        if place == self._place:
             return
+        core, threads = place
         os.sched_setaffinity(0, {core})
         torch.set_num_threads(threads)
         # An idle team spins; while this thread works alone, it makes way for other hosts.
@@ -363,7 +496,7 @@ class Host:
         with contextlib.suppress(PermissionError):  # in some containers: right, if slower
             for thread in self._team:
                 os.sched_setscheduler(thread, policy, os.sched_param(0))
-        self._place = (core, threads)
+        self._place = place
 
     def _serve(self) -> None:
         torch.get_num_threads()  # initialises this thread's count, which would be reset later
@@ -409,10 +542,9 @@ class Runner:
     def __init__(
         self,
         arrangement: Mapping[str, Any],
-        units: Mapping[str, Callable[[Values], None]],
+        unit: Callable[[str, int], Run],
         hosts: Hosts,
     ) -> None:
-        self._units = units
         self._error: Exception | None = None
         cores = sorted(os.sched_getaffinity(0))
         planned = arrangement["hosts"]
@@ -426,7 +558,18 @@ class Runner:
             for wait in step["waits"]
         }
         self._steps = [
-            [step | {"core": cores[step["core"] % len(cores)]} for step in host["steps"]]
+            [
+                (
+                    [self._signals[wait["signal"]] for wait in step["waits"]],
+                    (cores[step["core"] % len(cores)], step["threads"]),
+                    step["frees_before"],
+                    unit(step["unit"], step["threads"]),
+                    step["frees_after"],
+                    step["sends"],
+                    step["unit"],
+                )
+                for step in host["steps"]
+            ]
             for host in planned
         ]
         self._hosts = hosts.on(
@@ -446,24 +589,24 @@ class Runner:
 
     def _perform(self, number: int, values: Values) -> None:
         host = self._hosts[number]
-        for step in self._steps[number]:
-            for wait in step["waits"]:
-                self._signals[wait["signal"]].wait()
+        for waits, place, frees_before, unit, frees_after, sends, name in self._steps[number]:
+            for signal in waits:
+                signal.wait()
             # After a failure the signals still flow, or other hosts would wait for ever.
             if self._error is None:
                 try:
-                    host.take(step["core"], step["threads"])
-                    for name in step["frees_before"]:
-                        del values[name]
-                    self._units[step["unit"]](values)
-                    for name in step["frees_after"]:
-                        del values[name]
+                    host.take(place)
+                    for dead in frees_before:
+                        del values[dead]
+                    unit(values)
+                    for dead in frees_after:
+                        del values[dead]
                 except Exception as error:
-                    failure = RuntimeError(f"unit {step['unit']!r} failed: {error}")
+                    failure = RuntimeError(f"unit {name!r} failed: {error}")
                     failure.__cause__ = error
                     self._error = failure
-            for signal in step["sends"]:
-                self._signals[signal].send()
+            for sent in sends:
+                self._signals[sent].send()
         self._ends[number].send()
 
 
@@ -475,7 +618,7 @@ class CpuEngine:
         graph: Mapping[str, Any],
         schedule: Mapping[str, Any],
         weights: Values,
-        units: Mapping[str, Run],
+        unit: Callable[[str, int], Run],
         notes: list[str],
     ) -> None:
         self._weights, self._outputs = weights, graph["outputs"]
@@ -485,8 +628,8 @@ class CpuEngine:
             notes.append("the schedule is for a GPU; on the CPU the units run one after the other")
             cores = list(range(len(os.sched_getaffinity(0))))
             planned = _one_after_another(graph, cores)
-        self._sequential = Runner(_one_after_another(graph, cores), units, hosts)
-        self._scheduled = Runner(planned, units, hosts)
+        self._sequential = Runner(_one_after_another(graph, cores), unit, hosts)
+        self._scheduled = Runner(planned, unit, hosts)
 
     def run(self, inputs: Mapping[str, Tensor], sequential: bool) -> Values:
         values = {**self._weights, **inputs}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from workers.devices.base import PROVIDERS, DeviceError
+from typing import Any
+
+from workers.devices.base import PROVIDERS, DeviceError, DeviceFacts
 from workers.devices.providers.base import KernelProvider
+from workers.graph.fused_json import kernels_to_json
+from workers.graph.graph import Graph
 
 
 def create(name: str, device: str = "cpu") -> KernelProvider:
@@ -18,3 +22,14 @@ def create(name: str, device: str = "cpu") -> KernelProvider:
 
         return InductorProvider(device)
     raise DeviceError(f"no kernel provider {name!r}; known: {', '.join(PROVIDERS)}")
+
+
+def kernels_of(graph: Graph, provider: str, facts: DeviceFacts) -> dict[str, Any]:
+    """What the provider calls on the device in place of the Units' operators, for an artifact;
+    nothing for a simulated one. On a GPU, calls are tried there first, if they were not."""
+    if facts.simulated:
+        return kernels_to_json("cpu", {})
+    described = create(provider, facts.name)
+    return kernels_to_json(
+        facts.kind, {unit.name: described.describe(graph, unit) for unit in graph.units}
+    )
