@@ -27,7 +27,8 @@ types: dev .stamps/openapi
 
 # The core's tests share no server and run side by side; torch's threads would only fight there.
 # The others start servers, or time what they run, and have the machine for themselves.
-CORE_TESTS := $(addprefix tests/,graph schedulers schedules zoo)
+CORE_TESTS := $(addprefix tests/,graph schedulers schedules zoo) \
+  $(wildcard $(addprefix tests/devices/test_devices_,sim*.py cuda*.py occupancy.py))
 
 unit: dev chromium
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile $(CORE_TESTS)
