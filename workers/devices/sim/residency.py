@@ -66,13 +66,18 @@ class SmGroup:
         partitions, so that fewer fit than the sum of the registers allows.
         """
         share = kernel.share
-        own = sum([cohort.each for cohort in self.cohorts if cohort.launch.kernel is kernel])
-        fitting = min(kernel.fit - own, self.blocks, self.threads // share.threads)
-        if share.registers:
+        fitting = min(kernel.fit, self.blocks, self.threads // share.threads)
+        if fitting and share.registers:
             fitting = min(fitting, self.registers // share.registers)
-        if share.shared_memory:
+        if fitting and share.shared_memory:
             fitting = min(fitting, self.shared_memory // share.shared_memory)
-        return fitting
+        if not fitting or not self.cohorts:
+            return fitting
+        own = 0
+        for cohort in self.cohorts:
+            if cohort.launch.kernel is kernel:
+                own += cohort.each
+        return min(fitting, kernel.fit - own) if own else fitting
 
     def take(self, kernel: SimKernel, blocks: int) -> None:
         """Take the resources of ``blocks`` blocks on each SM; of a negative number, give back."""
@@ -107,15 +112,19 @@ class Residency:
         """Place blocks of ``launch``, each on the SM with the most room for threads, until all are
         placed or none fits; then the resource that it lacks."""
         kernel = launch.kernel
+        fitting = [group for group in self.groups if group.room(kernel)]
         while launch.unplaced:
-            fitting = [group for group in self.groups if group.room(kernel)]
             if not fitting:
                 return self._lacking(kernel)
             if launch.start < 0:
                 launch.start = now
             group = max(fitting, key=lambda group: group.threads)
             others = [other.threads for other in fitting if other.threads < group.threads]
-            self._place_on(launch, group, max(others, default=None))
+            taken = self._place_on(launch, group, max(others, default=None))
+            if taken is not group:
+                fitting.append(taken)
+            if not taken.room(kernel):
+                fitting.remove(taken)
         return None
 
     def remove(self, cohort: Cohort) -> None:
@@ -137,9 +146,10 @@ class Residency:
         if len(self.groups) > sum(map(len, found.values())):
             self.groups = [group for group in self.groups if group.count]
 
-    def _place_on(self, launch: Launched, group: SmGroup, next_threads: int | None) -> None:
+    def _place_on(self, launch: Launched, group: SmGroup, next_threads: int | None) -> SmGroup:
         """Put blocks on the SMs of ``group`` until they have no more room than the next group,
-        ``next_threads``, or split it if there is less than one block for each."""
+        ``next_threads``, or split it if there is less than one block for each. The group that has
+        them."""
         kernel, unplaced = launch.kernel, launch.unplaced
         if unplaced < group.count:
             group = self._split(group, unplaced)
@@ -160,6 +170,7 @@ class Residency:
         group.cohorts.append(cohort)
         self.cohorts.append(cohort)
         self.changed = True
+        return group
 
     def _split(self, group: SmGroup, count: int) -> SmGroup:
         """Take ``count`` SMs out of a group, with their share of its cohorts."""

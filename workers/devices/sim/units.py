@@ -3,7 +3,7 @@
 One kernel for each operator, except that
 
 - views launch nothing;
-- a convolution or linear layer takes along what ``fusions`` says;
+- a convolution or product takes along what ``providers.gpu_fusions`` fuses to it;
 - the bias of a convolution that takes nothing along is added by a kernel of its own, as PyTorch
   does after cuDNN's convolution (``aten/src/ATen/native/Convolution.cpp``, ``_convolution``), but
   for depthwise ones, for which PyTorch has its own kernel, with the bias in it. Linear layers
@@ -39,7 +39,7 @@ class _Unit:
     def __init__(self, gpu: GpuFacts, graph: Graph, unit: Unit) -> None:
         self._gpu, self._values, self._unit = gpu, graph.values, unit
         self._weights = {*unit.weights}
-        self._fusions = fusions(unit, graph.values)
+        self._fusions = fusions(graph, unit)
 
     def kernels(self) -> tuple[SimKernel, ...]:
         found: list[SimKernel] = []
