@@ -42,16 +42,17 @@ from workers.schedules.plan import Plan
 from workers.schedules.schedule import Placement, Schedule, Stage, StageSchedule, StreamSchedule
 
 # IOS, batch 1 on the V100, ms: sequential, greedy, IOS with concurrent execution alone
-# ("IOS-Parallel"), from the README's "Key output" of section 4.2.1. Plait's search merges nothing.
+# ("IOS-Parallel"), from the README's table of section 4.2.1, means of five, which are the paper's
+# Figure 6. Plait's search merges nothing.
 # NASNet and RandWire are not searched here: it took IOS an hour, too.
 IOS_SCHEDULES = {
-    "inception_v3": (6.25, 4.62, 4.06),
-    "randwire": (8.53, 6.27, 5.80),
-    "nasnet_a_large": (23.02, 16.60, 15.87),
-    "squeezenet": (0.89, 0.98, 0.86),
+    "inception_v3": (6.51, 4.62, 4.11),
+    "randwire": (8.49, 6.27, 6.02),
+    "nasnet_a_large": (22.95, 16.78, 16.04),
+    "squeezenet": (0.86, 0.98, 0.82),
 }
 LARGE = ("nasnet_a_large", "randwire")
-# IOS, Inception-v3 on the V100, ms: sequential and IOS (with merging), section 4.2.6.
+# IOS, Inception-v3 on the V100, ms: sequential and IOS (with merging), section 4.2.6, one run.
 IOS_BATCHES = {
     1: (6.20, 3.94),
     16: (17.95, 15.17),
@@ -59,7 +60,8 @@ IOS_BATCHES = {
     64: (55.67, 51.11),
     128: (108.55, 102.74),
 }
-# IOS, Inception-v3 at batch 1, ms on (GPU) with the schedule found on (GPU), section 4.2.4.
+# IOS with merging, Inception-v3 at batch 1, ms on (GPU) with the schedule found on (GPU), section
+# 4.2.4, one run; the paper's Table 3 (2).
 IOS_DEVICES = {
     ("v100", "v100"): 4.02,
     ("v100", "k80"): 4.42,
