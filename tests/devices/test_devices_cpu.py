@@ -207,7 +207,7 @@ def test_the_fingerprint_follows_what_changes_speed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     assert read_cpu().fingerprint != here.fingerprint
     monkeypatch.delenv("OMP_WAIT_POLICY")
-    monkeypatch.setattr(cpu_facts, "version", lambda _: "9.9.9")
+    monkeypatch.setattr(cpu_facts, "torch_versions", lambda: {"torch": "9.9.9"})
     assert read_cpu().fingerprint != here.fingerprint
 
 
