@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -158,6 +159,9 @@ class TorchDriver:
         return torch.profiler.record_function(name)
 
     def traced(self, body: Callable[[], None]) -> dict[str, Any]:
+        # Detached after a trace, CUPTI misses the start of one that follows soon (pytorch/kineto
+        # #1554), and CUDA before 12.6 crashed then when a graph was launched.
+        os.environ.setdefault("TEARDOWN_CUPTI", "0")
         trace = self._trace(body)
         if self._traced_before:
             return trace
