@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -14,11 +15,16 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from support.graphs import SIDE, graph_of, wide
+from support.unit_graphs import convolution, unit_graph
 from torch import Tensor
 
+from workers.devices.providers import create
+from workers.graph.fused import CALLS, PACKINGS, TRANSPOSED, FusedCall, Packed, UnitKernels
+from workers.graph.fused_json import kernels_to_json
+from workers.graph.graph import ValueRef
 from workers.graph.interpreter import run_graph
 from workers.graph.random_inputs import random_inputs
-from workers.graph.serialize import graph_hash
+from workers.graph.serialize import graph_hash, graph_to_json
 from workers.schedules import run
 from workers.schedules.artifact import (
     ArtifactError,
@@ -457,3 +463,175 @@ def test_a_gpu_that_is_not_here_is_told(artifact: Path) -> None:
     finished = execute(artifact, "--device", "cuda")
     assert finished.returncode == 2
     assert finished.stderr == "error: device 'cuda' is not here; run with --device cpu\n"
+
+
+CONVOLUTION, CONVOLUTION_WEIGHTS = convolution()
+CONVOLUTION_SCHEDULE = StageSchedule("sequential", (Stage((("c",),)),))
+
+
+@pytest.fixture
+def with_kernels(tmp_path: Path) -> Path:
+    """The unpacked artifact of a convolution with relu, fused for the CPU, on one thread."""
+    (unit,) = CONVOLUTION.units
+    kernels = kernels_to_json("cpu", {"c": create("aten").describe(CONVOLUTION, unit)})
+    key = ScheduleKey(graph_hash(CONVOLUTION), "cpu-1", "float32", 2, {"torch": torch.__version__})
+    plan = lower(CONVOLUTION_SCHEDULE, CONVOLUTION, 1)
+    write_artifact(
+        tmp_path / "c.zip",
+        CONVOLUTION,
+        CONVOLUTION_WEIGHTS,
+        CONVOLUTION_SCHEDULE,
+        key,
+        plan,
+        {},
+        1,
+        kernels=kernels,
+    )
+    with zipfile.ZipFile(tmp_path / "c.zip") as archive:
+        archive.extractall(tmp_path / "convolution")
+    return tmp_path / "convolution"
+
+
+class Calls:
+    """The fused operators that are looked up, and on how many threads."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, missing: str = "") -> None:
+        self.made: list[tuple[str, int]] = []
+        real = run._fused_operator
+
+        def found(target: str, allowed: tuple[str, ...]) -> Any:
+            if target == missing:
+                raise AttributeError(f"there is no {target}")
+            function = real(target, allowed)
+
+            def call(*arguments: Any, **keywords: Any) -> Any:
+                self.made.append((target, torch.get_num_threads()))
+                return function(*arguments, **keywords)
+
+            call._schema = function._schema  # type: ignore[attr-defined]  # as an operator has
+            return call
+
+        patch.setattr(run, "_fused_operator", found)
+
+
+PACK = "mkldnn._reorder_convolution_weight.default"
+CALL = "mkldnn._convolution_pointwise.default"
+
+
+def check_convolution(model: run.Model, runs: int = 1, sequential: bool = False) -> None:
+    for seed in range(runs):
+        inputs = random_inputs(CONVOLUTION, seed)
+        expected = run_graph(CONVOLUTION, CONVOLUTION_WEIGHTS, inputs)["r"]
+        found = model(sequential=sequential, **inputs)["r"]
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_it_calls_what_it_was_tuned_with_and_packs_weights_once(
+    with_kernels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Calls(monkeypatch)
+    model = run.load(with_kernels)
+    check_convolution(model, runs=3)
+    assert calls.made == [(PACK, 1), (CALL, 1), (CALL, 1), (CALL, 1)]
+    check_convolution(model, sequential=True)
+    assert len(calls.made) == 5, "the sequential order makes the same calls"
+    assert model.notes == []
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
+def test_weights_are_packed_for_the_threads_of_the_host(
+    with_kernels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def edit(data: Any) -> None:
+        (host,) = data["arrangement"]["hosts"]
+        host["cores"] = [0, 1]
+        host["steps"][0]["threads"] = 2
+
+    calls = Calls(monkeypatch)
+    change(with_kernels / "schedule.json", edit)
+    check_convolution(run.load(with_kernels))
+    assert calls.made == [(PACK, 2), (CALL, 2)]
+
+
+@pytest.mark.parametrize("missing", [PACK, CALL])
+def test_without_an_operator_units_run_plainly_and_say_so(
+    with_kernels: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    calls = Calls(monkeypatch, missing)
+    model = run.load(with_kernels)
+    check_convolution(model, runs=2)
+    assert calls.made in ([], [(PACK, 1)])
+    assert model.notes == [f"units run without their fused calls: there is no {missing}"]
+
+
+def test_calls_for_another_device_are_not_made_and_it_says_so(with_kernels: Path) -> None:
+    change(with_kernels / "schedule.json", lambda d: d["kernels"].update(device="cuda"))
+    model = run.load(with_kernels)
+    check_convolution(model)
+    assert model.notes == ["its fused calls are for cuda; they are not used here"]
+
+
+def test_an_artifact_without_kernels_runs_plainly(with_kernels: Path) -> None:
+    """As those of before they were written."""
+    change(with_kernels / "schedule.json", lambda d: d.pop("kernels"))
+    check_convolution(run.load(with_kernels))
+
+
+def _first_call(document: dict[str, Any]) -> dict[str, Any]:
+    return document["kernels"]["units"]["c"]["calls"][0]
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda d: _first_call(d).update(target="aten.relu_.default"), "'aten.relu_.default'"),
+        (lambda d: _first_call(d)["arguments"][1].update(packed="os.system"), "'os.system'"),
+    ],
+)
+def test_calls_that_are_not_allowed_are_refused(
+    with_kernels: Path, edit: Callable[[dict[str, Any]], object], words: str
+) -> None:
+    packed = with_kernels.with_name("c.zip")
+    assert sum(len(unit.calls) for unit in read_artifact(packed).kernels.values()) == 1
+    with pytest.raises(ArtifactError, match=f"{words}, which is not allowed"):
+        read_artifact(edited(packed, edit))
+    change(with_kernels / "schedule.json", edit)
+    with pytest.raises(run.ArtifactError, match=f"{words} is not allowed"):
+        run.load(with_kernels)
+
+
+def test_what_may_be_called_is_the_same_on_both_sides() -> None:
+    assert set(run.FUSED) == CALLS
+    assert set(run.PACKINGS) == PACKINGS
+
+
+def test_small_convolutions_have_their_weights_channels_last() -> None:
+    graph, weights = convolution(channels=4, size=5)
+    kernels = {"c": create("aten").describe(graph, graph.units[0])}
+    schedule = {"kernels": kernels_to_json("cpu", kernels)}
+    inputs = random_inputs(graph, 0)
+    values = {**weights, **inputs}
+    notes: list[str] = []
+    run.Units(graph_to_json(graph), schedule, torch.device("cpu"), notes).get("c", 1)(values)
+    torch.testing.assert_close(values["r"], run_graph(graph, weights, inputs)["r"])
+    assert values["r"].is_contiguous(memory_format=torch.channels_last)
+    assert notes == []
+
+
+def test_a_transposed_weight_and_a_keyword() -> None:
+    """As GPUs take them; this one operator computes the same on a CPU."""
+    graph, weights = unit_graph("linear")
+    (unit,) = graph.units
+    call = FusedCall(
+        tuple(operator.name for operator in unit.operators),
+        "aten._addmm_activation.default",
+        (ValueRef("b"), ValueRef("x"), Packed("w", TRANSPOSED)),
+        "g",
+        (("use_gelu", True),),
+    )
+    schedule = {"kernels": kernels_to_json("cpu", {unit.name: UnitKernels((call,))})}
+    inputs = random_inputs(graph, 0)
+    values, notes = {**weights, **inputs}, list[str]()
+    run.Units(graph_to_json(graph), schedule, torch.device("cpu"), notes).get(unit.name, 1)(values)
+    assert notes == []
+    torch.testing.assert_close(values["g"], run_graph(graph, weights, inputs)["g"])

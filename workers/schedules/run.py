@@ -215,7 +215,10 @@ FUSED = (
     "aten.cudnn_convolution_add_relu.default",
     "aten._addmm_activation.default",
 )
+CHANNELS_LAST, TRANSPOSED = "channels_last", "transposed"
 PACKINGS = (
+    CHANNELS_LAST,
+    TRANSPOSED,
     "mkldnn._reorder_convolution_weight.default",
     "mkldnn._reorder_linear_weight.default",
 )
@@ -262,7 +265,9 @@ class Units:
             )
         if kernels := self._kernels.get(unit["name"]):
             for call in kernels["calls"]:
-                _fused_operator(call["target"], FUSED)
+                _check_fused(call["target"], FUSED)
+                for argument in call["arguments"]:
+                    _argument(argument)  # refuses what may not pack
             return _or_plain(
                 lambda values: _runs(_function(unit, self._device, kernels, values), unit),
                 plain,
@@ -358,7 +363,7 @@ def _function(
         )
 
     for name in kernels["channels_last"]:
-        variables[name] = bind(_Packing("channels_last", name, []).packed(weights or {}))
+        variables[name] = bind(_Packing(CHANNELS_LAST, name, []).packed(weights or {}))
     calls = {call["operators"][-1]: call for call in kernels["calls"]}
     stood_for = {name for call in kernels["calls"] for name in call["operators"][:-1]}
     for operator in unit["operators"]:
@@ -388,14 +393,15 @@ class _Packing:
     """A weight in the layout that a call wants it in."""
 
     def __init__(self, recipe: str, weight: str, arguments: list[Any]) -> None:
+        _check_fused(recipe, PACKINGS)
         self._recipe, self._weight = recipe, weight
         self._arguments = [_argument(argument) for argument in arguments]
 
     def packed(self, weights: Mapping[str, Tensor]) -> Tensor:
         weight = weights[self._weight]
-        if self._recipe == "channels_last":
+        if self._recipe == CHANNELS_LAST:
             return weight.contiguous(memory_format=torch.channels_last)
-        if self._recipe == "transposed":
+        if self._recipe == TRANSPOSED:
             return weight.t()
         made: Tensor = _fused_operator(self._recipe, PACKINGS)(weight, *self._arguments)
         return made
@@ -434,10 +440,14 @@ def _operator(target: str) -> Any:
     return operator
 
 
-def _fused_operator(target: str, allowed: Sequence[str]) -> Any:
-    """One of ``allowed``. Raises ArtifactError for others, AttributeError if it is not here."""
+def _check_fused(target: str, allowed: Sequence[str]) -> None:
     if target not in allowed:
         raise ArtifactError(f"fused call {target!r} is not allowed")
+
+
+def _fused_operator(target: str, allowed: Sequence[str]) -> Any:
+    """One of ``allowed``. Raises ArtifactError for others, AttributeError if it is not here."""
+    _check_fused(target, allowed)
     found: Any = torch.ops
     for name in target.split("."):
         found = getattr(found, name)
