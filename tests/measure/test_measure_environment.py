@@ -122,6 +122,21 @@ def test_a_program_that_is_missing_or_fails_tells_nothing(
     assert machine.gpu_facts("3")["clocks_sm"] == "--id=3"
 
 
+def test_a_driver_that_knows_fewer_fields_is_asked_for_those(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program = tmp_path / "nvidia-smi"
+    program.write_text(
+        '#!/bin/sh\ncase "$1" in *applications*) exit 2;; *) echo "Some GPU, 1.2, P8, 900, 800";; esac\n'
+    )
+    program.chmod(0o755)
+    assert machine.gpu_facts("0") == {
+        "name": "Some GPU", "driver_version": "1.2", "pstate": "P8",
+        "clocks_sm": 900.0, "clocks_mem": 800.0,
+    }  # fmt: skip
+
+
 def test_settings_that_matter_are_kept_and_secrets_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     monkeypatch.setenv("TORCH_HUB_TOKEN", "hush")

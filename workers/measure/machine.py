@@ -33,6 +33,9 @@ _GPU_QUERY = (
 """Fields of ``nvidia-smi --query-gpu``; see ``nvidia-smi --help-query-gpu``. Clocks are in MHz,
 power in W, memory in MiB, temperature in °C, utilization in %."""
 
+_GPU_ESSENTIALS = _GPU_QUERY[:5]
+"""Fields that every driver knows: one that it does not know makes the program refuse them all."""
+
 
 def cpu_facts(cores: Sequence[int], root: Path = ROOT) -> Facts:
     """Of the CPU: the model, which cores are used, whether each shares its core with another
@@ -134,15 +137,15 @@ def gpu_facts(identifier: str) -> Facts:
     program = shutil.which("nvidia-smi")
     if program is None:
         return {}
-    command = [
-        program, f"--query-gpu={','.join(_GPU_QUERY)}", "--format=csv,noheader,nounits",
-        f"--id={identifier}",
-    ]  # fmt: skip
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return {}
-    return parse_gpu(done.stdout)
+    for fields in (_GPU_QUERY, _GPU_ESSENTIALS):
+        query = f"--query-gpu={','.join(fields)}"
+        command = [program, query, "--format=csv,noheader,nounits", f"--id={identifier}"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        except (OSError, subprocess.SubprocessError):
+            continue
+        return parse_gpu(done.stdout)
+    return {}
 
 
 def parse_gpu(line: str) -> Facts:
