@@ -128,7 +128,8 @@ def test_a_driver_that_knows_fewer_fields_is_asked_for_those(
     monkeypatch.setenv("PATH", str(tmp_path))
     program = tmp_path / "nvidia-smi"
     program.write_text(
-        '#!/bin/sh\ncase "$1" in *applications*) exit 2;; *) echo "Some GPU, 1.2, P8, 900, 800";; esac\n'
+        '#!/bin/sh\ncase "$1" in *applications*) exit 2;; esac\n'
+        'echo "Some GPU, 1.2, P8, 900, 800"\n'
     )
     program.chmod(0o755)
     assert machine.gpu_facts("0") == {
