@@ -63,7 +63,8 @@ def load(
 ) -> Model:
     """Read the model and its schedule. ``device`` is ``cpu``, ``cuda`` or ``cuda:N``; None is what
     it was tuned for, or the CPU where there is no GPU. On a GPU, ``graph`` replays a CUDA graph
-    where one can be captured. Raises ArtifactError."""
+    where one can be captured. On a CPU, the calling thread's own operators run on one thread from
+    then on. Raises ArtifactError."""
     directory = Path(directory)
     _keep_freed_memory()
     model = _read_json(directory / "model" / "graph.json", GRAPH)
@@ -631,6 +632,8 @@ class CpuEngine:
         unit: Callable[[str, int], Run],
         notes: list[str],
     ) -> None:
+        # A second team of threads, that of the caller, would slow those of the hosts down.
+        torch.set_num_threads(1)
         self._weights, self._outputs = weights, graph["outputs"]
         planned, hosts = schedule["arrangement"], Hosts()
         cores = sorted({core for host in planned["hosts"] for core in host["cores"]})
