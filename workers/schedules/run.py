@@ -488,8 +488,9 @@ class Host:
         self._place = (cores[0], len(cores))
         self._team: list[int] = []
         self._task: Callable[[], None] = lambda: None
-        self._inbox = BlockingSignal()
+        self._inbox, self._ready = BlockingSignal(), BlockingSignal()
         Thread(target=self._serve, name=f"plait-{cores[0]}", daemon=True).start()
+        self._ready.wait()  # or the next host's threads could be taken for this one's team
 
     def submit(self, task: Callable[[], None]) -> None:
         self._task = task
@@ -517,7 +518,9 @@ class Host:
         torch.zeros(32768 * len(self._cores)).add_(1)  # large enough to start the whole team
         self._team = sorted(_threads() - before)
         for thread, core in zip(self._team, self._cores[1:], strict=False):
-            os.sched_setaffinity(thread, {core})
+            with contextlib.suppress(ProcessLookupError):  # it ended since
+                os.sched_setaffinity(thread, {core})
+        self._ready.send()
         with torch.inference_mode():
             while True:
                 self._inbox.wait()
