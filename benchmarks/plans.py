@@ -2,6 +2,8 @@
 
     .venv/bin/python benchmarks/plans.py [--output benchmarks/results/plans.json] [MODEL ...]
 
+Models that are not named keep their rows in the output.
+
 Each model is imported as a job imports it, at batch 1, and optimised. Then Plans of it are run on
 each device and compared with what the original model computes on the same fresh inputs: the
 sequential one, the greedy one, and Plans that put its Units on random streams in a random order.
@@ -115,11 +117,10 @@ def main() -> int:
     parser.add_argument("models", nargs="*", default=list(zoo.names()), metavar="MODEL")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    report: dict[str, Any] = {
-        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
-        "models": {},
-    }
+    report: dict[str, Any] = {}
+    if options.output and options.output.exists():
+        report = json.loads(options.output.read_text())
+    taken_on = machine()
     wrong = 0
     for name in options.models:
         with tempfile.TemporaryDirectory(prefix="plait-plans-") as folder, ExitStack() as opened:
@@ -135,9 +136,10 @@ def main() -> int:
             f"{'WRONG: ' + '; '.join(failed) if failed else 'all right'}",
             flush=True,
         )
-        report["models"][name] = row
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        report[name] = {"measured_at": now, "machine": taken_on, **row}
         if options.output:
-            options.output.write_text(json.dumps(report, indent=1) + "\n")
+            options.output.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
     return 1 if wrong else 0
 
 

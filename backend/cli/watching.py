@@ -75,18 +75,26 @@ def results_table(results: list[dict[str, Any]]) -> Table:
         r["batch_size"]: r["latency_ms"] for r in results if r["scheduler"] == "sequential"
     }
     for row in sorted(results, key=lambda r: (r["batch_size"], r["latency_ms"])):
-        baseline = baselines.get(row["batch_size"])
-        ratio = f"{baseline / row['latency_ms']:.3f}×" if baseline else "–"
         label = SIMULATED if row["simulated"] else ""
         table.add_row(
             str(row["batch_size"]),
             f"{row['scheduler']} ★" if row["winner"] else row["scheduler"],
             f"{row['latency_ms']:.3f}{label}",
             f"{row['low_ms']:.3f} – {row['high_ms']:.3f}",
-            ratio,
+            _ratio(row, baselines.get(row["batch_size"])),
             f"yes, error ≤ {row['max_abs_error']:.1e}" if row["verified"] else "NO",
         )
     return table
+
+
+def _ratio(row: dict[str, Any], baseline_ms: float | None) -> str:
+    """The speed-up of the comparison, which was made round by round, with its verdict; where there
+    was none, the quotient of the medians."""
+    speedup = row["search"].get("speedup")
+    if speedup is None:
+        return f"{baseline_ms / row['latency_ms']:.3f}×" if baseline_ms else "–"
+    doubt = row["search"].get("verdict") == "no difference" and row["scheduler"] != "sequential"
+    return f"{speedup:.3f}×{', no difference' if doubt else ''}"
 
 
 def noise_caption(results: list[dict[str, Any]]) -> str | None:
