@@ -763,7 +763,8 @@ class CudaEngine:
             try:
                 captured = Captured(runner, self._weights, inputs, self._cuda)
             except RuntimeError as error:
-                reason = str(error).strip().splitlines()[0]
+                # What broke the capture says more than that it could not be ended.
+                reason = str(error.__context__ or error).strip().partition("\n")[0]
                 self._notes.append(f"no CUDA graph, units are launched one by one: {reason:.200}")
             self._captured[sequential] = captured
         if ready := self._captured.get(sequential):
@@ -792,7 +793,8 @@ class Captured:
         cuda.synchronize()
         self._values = {**weights, **self._inputs}
         self._graph = cuda.CUDAGraph()
-        with cuda.graph(self._graph):
+        # The outer one puts the stream back if the capture cannot be ended, which PyTorch does not.
+        with cuda.stream(cuda.current_stream()), cuda.graph(self._graph):
             runner.run(self._values)
 
     def replay(self, inputs: Values) -> Values:
