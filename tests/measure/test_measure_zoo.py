@@ -1,5 +1,5 @@
-"""Models of the zoo under random right Plans, on a real device and on a simulated one. The whole zoo
-is gone through by ``benchmarks/plans.py``."""
+"""Models of the zoo under random right Plans, on a real device and on a simulated one;
+``benchmarks/plans.py`` goes through the whole zoo."""
 
 from __future__ import annotations
 
