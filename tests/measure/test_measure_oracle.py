@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 
 import torch
 from support.fake_device import ScriptedDevice
@@ -245,3 +246,22 @@ def test_a_stage_that_cannot_be_merged_is_infinite_and_says_why() -> None:
     assert alone.reason == "there is nothing to merge one unit with"
     assert list(index.entries()) == []
     assert (oracle.measured, oracle.looked_up) == (0, 0)
+
+
+def test_what_was_measured_is_kept_at_once_and_what_was_computed_in_batches() -> None:
+    class Counting(MemoryIndex):
+        calls = 0
+
+        def record(self, entries: Mapping[ProfileKey, Measurement]) -> None:
+            self.calls += 1
+            super().record(entries)
+
+    graph = graph_of(DIAMOND)
+    stages = [Stage((("u0",),)), Stage((("u1",), ("u2",))), Stage((("u3",),))]
+    for name, calls in (("cpu", 3), ("sim:v100", 1)):
+        index, weights = Counting(), {"w": torch.zeros(SIDE, SIDE)}
+        device = open_device(name)
+        MeasuringOracle(graph, weights, device, index).stage_latencies(stages)
+        device.close()
+        assert index.calls == calls
+        assert len(list(index.entries())) == 3

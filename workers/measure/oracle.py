@@ -91,20 +91,37 @@ class MeasuringOracle:
         return self._failed.lookup(keys) | lasting
 
     def _measure(self, missing: Mapping[ProfileKey, Candidate]) -> dict[ProfileKey, Measurement]:
+        """Measure a batch. Each measurement is kept as soon as it is taken, for the next process if
+        this one is killed; computed ones cost less than keeping does, and are kept together."""
         keys = list(missing)
+        fresh: dict[ProfileKey, Measurement] = {}
 
-        def store(position: int, measurement: Measurement) -> None:
-            lasting = measurement.failure is None or measurement.failure.lasting
-            (self._index if lasting else self._failed).record({keys[position]: measurement})
+        def taken(position: int, measurement: Measurement) -> None:
+            fresh[keys[position]] = measurement
             self.measured += 1
+            if not self._device.facts.simulated:
+                self._keep(fresh)
 
         before = self.measured
         batch = self._measurer.measure(
-            list(missing.values()), lambda: time.monotonic() >= self._deadline, store
+            list(missing.values()), lambda: time.monotonic() >= self._deadline, taken
         )
+        self._keep(fresh)
         if self.measured > before:
             self._on_round(batch.round)
         return dict(zip(keys, batch.measurements, strict=True))
+
+    def _keep(self, fresh: dict[ProfileKey, Measurement]) -> None:
+        """Move the measurements to where they belong; ``fresh`` is empty then."""
+        for index, lasting in ((self._index, True), (self._failed, False)):
+            entries = {
+                key: found
+                for key, found in fresh.items()
+                if (found.failure is None or found.failure.lasting) is lasting
+            }
+            if entries:
+                index.record(entries)
+        fresh.clear()
 
     def _refusal(self, stage: Stage) -> str | None:
         """Why the stage cannot be run at all, if it cannot: nothing to measure or to remember."""
