@@ -25,14 +25,17 @@ types: dev .stamps/openapi
 	$(BIN)/mypy
 	npm --prefix frontend run check
 
-# The core's tests share no server and run side by side; torch's threads would only fight there.
-# The others start servers, or time what they run, and have the machine for themselves.
-CORE_TESTS := $(addprefix tests/,graph schedulers schedules zoo) \
-  $(wildcard $(addprefix tests/devices/test_devices_,sim*.py cuda*.py occupancy.py))
+# Most tests run side by side, each file in one of two processes, which start servers of their own;
+# torch's threads would only fight there. The others time what they run, run whole jobs, or look at
+# all of the machine, and have it for themselves.
+SIDE_BY_SIDE := $(addprefix tests/,architecture backend deploy graph schedulers schedules zoo) \
+  $(wildcard $(addprefix tests/devices/test_devices_,sim*.py cuda*.py occupancy.py providers_aten.py \
+  providers_gpu.py)) $(wildcard $(addprefix tests/measure/test_measure_,compare.py environment.py \
+  profile_index.py statistics.py verify.py zoo.py))
 
 unit: dev chromium
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile $(CORE_TESTS)
-	$(BIN)/pytest $(addprefix --ignore=,$(CORE_TESTS))
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile $(SIDE_BY_SIDE)
+	$(BIN)/pytest $(addprefix --ignore=,$(SIDE_BY_SIDE))
 
 setup: .stamps/python .stamps/frontend
 

@@ -26,12 +26,28 @@ def service_account() -> Account | None:
     """The account that PostgreSQL runs as: None for our own, else one that is made on first use."""
     if os.geteuid() != 0:
         return None
+    return _known() or _created()
+
+
+def _known() -> Account | None:
     try:
         entry = pwd.getpwnam(NAME)
     except KeyError:
-        _create()
-        entry = pwd.getpwnam(NAME)
+        return None
     return Account(entry.pw_uid, entry.pw_gid)
+
+
+def _created() -> Account:
+    try:
+        _create()
+    except EmbeddedError:
+        # Another process may have made it at the same time.
+        if (made := _known()) is None:
+            raise
+        return made
+    if (made := _known()) is None:
+        raise EmbeddedError(f"the account {NAME} was made, but the system does not know it")
+    return made
 
 
 def _create() -> None:

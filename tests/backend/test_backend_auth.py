@@ -158,7 +158,9 @@ async def test_nobody_gets_anything_without_a_token(anonymous: httpx.AsyncClient
 
 
 @pytest.mark.parametrize(
-    "presented", ["", "x", "plait_", tokens.generate(), tokens.generate()[:-1] + "é"]
+    "presented",
+    ["", "x", "plait_", tokens.generate(), tokens.generate()[:-1] + "é"],
+    ids=["empty", "short", "prefix", "unknown", "not-ascii"],
 )
 async def test_an_unknown_token_is_refused(anonymous: httpx.AsyncClient, presented: str) -> None:
     headers = {"Authorization": f"Bearer {presented}".encode()}
