@@ -13,6 +13,7 @@ from torch import Tensor
 from workers.devices import providers
 from workers.devices.allocator import keep_freed_memory
 from workers.devices.base import Device, DeviceError, DeviceFacts, Executable
+from workers.devices.checks import check_provider
 from workers.devices.cpu_executable import CpuExecutable
 from workers.devices.cpu_facts import read_cpu
 from workers.devices.cpu_workers import Worker
@@ -60,11 +61,7 @@ class CpuDevice(Device):
     ) -> Executable:
         if self._closed:
             raise DeviceError("the CPU device is closed; open it again")
-        if provider not in self._facts.providers:
-            raise DeviceError(
-                f"the CPU has no kernels of provider {provider!r}; known:"
-                f" {', '.join(self._facts.providers)}"
-            )
+        check_provider(self._facts, provider)
         validate(plan, graph)
         arrangement = arrange(plan, graph, len(self._cores))
         with self._lock:

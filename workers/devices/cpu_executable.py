@@ -8,7 +8,6 @@ from operator import itemgetter, length_hint
 from threading import Lock
 from time import perf_counter_ns
 
-import torch
 from torch import Tensor
 
 from workers.devices.base import (
@@ -20,6 +19,7 @@ from workers.devices.base import (
     Span,
     Timeline,
 )
+from workers.devices.checks import check_inputs
 from workers.devices.cpu_memory import LiveStorages, Weights
 from workers.devices.cpu_program import Action, Program, free, launch, make_program, timed
 from workers.devices.cpu_workers import Worker
@@ -197,7 +197,7 @@ class CpuExecutable(Executable):
         finished = BlockingSignal()
         with self._lock:
             self._refuse_if_closed()
-            self._check(inputs)
+            check_inputs(self._graph, inputs)
             self._values.update(self._constants)
             self._values.update((name, inputs[name]) for name in self._graph.inputs)
             self._over = False
@@ -275,17 +275,6 @@ class CpuExecutable(Executable):
             failure.__cause__ = error
             failures.append(failure)
         program.exchange_signals(start=_at(actions, program))
-
-    def _check(self, inputs: Mapping[str, Tensor]) -> None:
-        for name in self._graph.inputs:
-            if name not in inputs:
-                raise DeviceError(f"input {name!r} of graph {self._graph.name!r} is missing")
-            spec, given = self._graph.values[name], inputs[name]
-            if tuple(given.shape) != spec.shape or given.dtype != getattr(torch, spec.dtype):
-                raise DeviceError(
-                    f"input {name!r} is {given.dtype} {tuple(given.shape)};"
-                    f" graph {self._graph.name!r} takes torch.{spec.dtype} {spec.shape}"
-                )
 
     def _refuse_if_closed(self) -> None:
         if self._closed or any(worker.closed for worker in self._workers):

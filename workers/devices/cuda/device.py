@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from workers.devices.base import Device, DeviceError, DeviceFacts
+from workers.devices.checks import check_provider
 from workers.devices.cuda.driver import Driver
 from workers.devices.cuda.executable import CudaExecutable
 from workers.devices.cuda.failures import reason_of
@@ -58,11 +59,7 @@ class CudaDevice(Device):
         name = self._facts.name
         if self._shared.closed:
             raise DeviceError(f"the device {name} is closed; open it again")
-        if provider not in self._facts.providers:
-            raise DeviceError(
-                f"{name} has no kernels of provider {provider!r}; known:"
-                f" {', '.join(self._facts.providers)}"
-            )
+        check_provider(self._facts, provider)
         for weight in graph.weights:
             if weight not in weights:
                 raise DeviceError(f"graph {graph.name!r} needs weight {weight!r}, which is missing")

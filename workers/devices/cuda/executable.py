@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from workers.devices.base import (
@@ -21,6 +20,7 @@ from workers.devices.base import (
     MemoryUse,
     Timeline,
 )
+from workers.devices.checks import check_inputs
 from workers.devices.cuda.driver import CapturedGraph
 from workers.devices.cuda.failures import reason_of, run_failure
 from workers.devices.cuda.launches import program
@@ -233,15 +233,7 @@ class CudaExecutable(Executable):
     def _take(self, inputs: Mapping[str, Tensor]) -> None:
         """Check the inputs and put them where runs find them."""
         graph = self._graph
-        for name in graph.inputs:
-            if name not in inputs:
-                raise DeviceError(f"input {name!r} of graph {graph.name!r} is missing")
-            spec, given = graph.values[name], inputs[name]
-            if tuple(given.shape) != spec.shape or given.dtype != getattr(torch, spec.dtype):
-                raise DeviceError(
-                    f"input {name!r} is {given.dtype} {tuple(given.shape)};"
-                    f" graph {graph.name!r} takes torch.{spec.dtype} {spec.shape}"
-                )
+        check_inputs(graph, inputs)
         for name in graph.inputs:
             held = self._given.get(name)
             if held is None:

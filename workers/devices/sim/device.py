@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from workers.devices.base import Device, DeviceError, DeviceFacts, Executable
+from workers.devices.checks import check_provider
 from workers.devices.recorded import unit_signature
 from workers.devices.sim.arithmetic import memory_of
 from workers.devices.sim.engine import Job, SimRun, simulate
@@ -52,11 +53,7 @@ class SimDevice(Device):
     ) -> Executable:
         if self._closed:
             raise DeviceError(f"device {self._facts.name!r} is closed; open it again")
-        if provider not in self._facts.providers:
-            raise DeviceError(
-                f"{self._facts.name} has no models of the kernels of provider {provider!r}; known:"
-                f" {', '.join(self._facts.providers)}"
-            )
+        check_provider(self._facts, provider)
         validate(plan, graph)
         kernels = self._kernels_of_all(graph, plan)
 

@@ -17,9 +17,10 @@ from workers.devices.base import (
     Timeline,
     Waited,
 )
+from workers.devices.checks import check_inputs
 from workers.devices.sim.engine import SimRun
 from workers.devices.sim.kernel import SimKernel
-from workers.devices.sim.values import PlanRunner, check_inputs, check_weights, peak_bytes
+from workers.devices.sim.values import PlanRunner, check_weights, peak_bytes
 from workers.graph.graph import Graph
 from workers.schedules.plan import Plan
 

@@ -73,19 +73,6 @@ class PlanRunner:
                 values.pop(name, None)
 
 
-def check_inputs(graph: Graph, inputs: Mapping[str, Tensor]) -> None:
-    """Raises DeviceError naming an input that is missing or of another shape or type."""
-    for name in graph.inputs:
-        if name not in inputs:
-            raise DeviceError(f"input {name!r} of graph {graph.name!r} is missing")
-        spec, given = graph.values[name], inputs[name]
-        if tuple(given.shape) != spec.shape or str(given.dtype) != f"torch.{spec.dtype}":
-            raise DeviceError(
-                f"input {name!r} is {given.dtype} {tuple(given.shape)};"
-                f" graph {graph.name!r} takes torch.{spec.dtype} {spec.shape}"
-            )
-
-
 def check_weights(graph: Graph, weights: Mapping[str, Tensor]) -> None:
     """Raises DeviceError naming a Unit that a given weight of the wrong shape would make fail.
     Weights that are not given are not checked."""
