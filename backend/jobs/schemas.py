@@ -21,10 +21,25 @@ class Strict(BaseModel):
 
 
 class IosOptions(Strict):
-    """Pruning P(r, s) of IOS, Section 4.3."""
+    """IOS: pruning P(r, s) (Section 4.3), strategies (Section 6.1), and how it is searched."""
 
     max_units_per_group: Annotated[int, Field(ge=1, le=64, description="the paper's r")] = 3
     max_groups_per_stage: Annotated[int, Field(ge=1, le=64, description="the paper's s")] = 8
+    strategies: Annotated[
+        Literal["both", "parallel", "merge"],
+        Field(description="run groups side by side, merge operators, or the better of both"),
+    ] = "both"
+    mode: Annotated[
+        Literal["exhaustive", "exact", "guided"],
+        Field(
+            description="measure every stage; those that bounds cannot exclude; or those that a "
+            "model of contention expects to be good"
+        ),
+    ] = "guided"
+    gap: Annotated[
+        float,
+        Field(ge=0, lt=1, description="stop within this fraction of the proven bound; 0.01 is 1 %"),
+    ] = 0.0
 
 
 Granularity = Literal["operator", "fused", "block"]
@@ -178,6 +193,11 @@ class SearchEvent(BaseModel):
     stages_measured: int
     stages_total: int
     best_ms: float | None
+    bound_ms: float | None = None
+    expected_ms: float | None = None
+    states_visited: int = 0
+    states_pruned: int = 0
+    stages_pruned: int = 0
 
 
 class RoundEvent(BaseModel):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from support.graphs import DIAMOND, Dag, dags, graph_of
 
 from workers.schedulers.endings import Pruning
-from workers.schedulers.parts import Division, divide
+from workers.schedulers.ios.parts import Division, divide
 
 
 def division(dag: Dag, max_transitions: int = 100_000) -> Division:
@@ -21,7 +21,7 @@ def test_every_unit_is_in_one_piece_whatever_the_limit(dag: Dag) -> None:
         assert [p for _, piece in found.order for p in piece] == list(range(len(dag)))
         for part, positions in found.order:
             assert positions in found.parts[part].occurrences
-            assert len(found.parts[part].successors) == len(positions)
+            assert len(found.parts[part].space.successors) == len(positions)
 
 
 def test_equal_blocks_are_one_part() -> None:

@@ -162,7 +162,7 @@ def test_without_barriers_only_what_is_read_is_waited_for() -> None:
     graph = graph_of(((), (), (0,), (1,)))
     schedule = staged(Stage((("u0",), ("u1",))), Stage((("u2",), ("u3",))))
     assert all(launch.waits for launch in lower(schedule, graph, 2).launches[2:])
-    plan = lower(schedule, graph, parallelism=2, barriers=False)
+    plan = lower(replace(schedule, barriers=False), graph, parallelism=2)
     assert plan.streams == (Stream(1), Stream(1))
     assert all(launch.waits == () and launch.records is None for launch in plan.launches)
 
@@ -180,29 +180,29 @@ def test_what_writes_in_place_waits_for_the_readers_before_it() -> None:
 
 
 @settings(deadline=None)
-@given(st.data(), dags(), st.integers(1, 8), st.booleans())
+@given(st.data(), dags(), st.integers(1, 8))
 def test_every_schedule_lowers_to_a_valid_plan(
-    data: st.DataObject, dag: tuple[tuple[int, ...], ...], parallelism: int, barriers: bool
+    data: st.DataObject, dag: tuple[tuple[int, ...], ...], parallelism: int
 ) -> None:
     graph = graph_of(dag)
     schedule = data.draw(schedules(graph, dag) | stream_schedules(graph, dag))
-    plan = lower(schedule, graph, parallelism, barriers)
+    plan = lower(schedule, graph, parallelism)
     validate(plan, graph)
     assert tuple(launch.unit for launch in plan.launches) == schedule.units
     assert plan_from_json(plan_to_json(plan)) == plan
     if isinstance(schedule, StageSchedule):
-        with_barriers = lower(schedule, graph, parallelism)
+        with_barriers = lower(replace(schedule, barriers=True), graph, parallelism)
         assert plan.streams == with_barriers.streams
         assert [launch.stream for launch in plan.launches] == [
             launch.stream for launch in with_barriers.launches
         ]
 
 
-def required(schedule: StageSchedule | StreamSchedule, graph: Graph, barriers: bool) -> set:
+def required(schedule: StageSchedule | StreamSchedule, graph: Graph) -> set:
     """Which launch must end before which, besides stream order, as the docstring of ``lower``
     says: pairs of positions in launch order."""
     position = {unit: number for number, unit in enumerate(schedule.units)}
-    if isinstance(schedule, StreamSchedule) or not barriers:
+    if isinstance(schedule, StreamSchedule) or not schedule.barriers:
         return {
             (position[graph.units[before].name], position[unit.name])
             for unit, predecessors in zip(graph.units, graph.predecessors, strict=True)
@@ -218,22 +218,22 @@ def required(schedule: StageSchedule | StreamSchedule, graph: Graph, barriers: b
 
 
 @settings(deadline=None)
-@given(st.data(), dags(), st.booleans())
+@given(st.data(), dags())
 def test_waits_are_the_transitive_reduction(
-    data: st.DataObject, dag: tuple[tuple[int, ...], ...], barriers: bool
+    data: st.DataObject, dag: tuple[tuple[int, ...], ...]
 ) -> None:
     """Against networkx: the Plan orders what must be ordered and nothing more, and its waits are
     the edges of the reduction that stream order does not give. So none can be left out."""
     graph = graph_of(dag)
     schedule = data.draw(schedules(graph, dag) | stream_schedules(graph, dag))
-    plan = lower(schedule, graph, 3, barriers)
+    plan = lower(schedule, graph, 3)
     streams: dict[int, list[int]] = {}
     for number, launch in enumerate(plan.launches):
         streams.setdefault(launch.stream, []).append(number)
     in_order = {edge for held in streams.values() for edge in pairwise(held)}
     order = networkx.DiGraph()
     order.add_nodes_from(range(len(plan.launches)))
-    order.add_edges_from(in_order | required(schedule, graph, barriers))
+    order.add_edges_from(in_order | required(schedule, graph))
     happened = happened_before(plan)
     closure = set(networkx.transitive_closure_dag(order).edges)
     assert closure == {

@@ -39,7 +39,7 @@ def refusal(plan: Plan, graph: Graph, buffers: Buffers | None) -> str | None:
 def plans(draw: st.DrawFn, graph: Graph) -> Plan:
     dag = graph.predecessors
     schedule = draw(schedules(graph, dag) | stream_schedules(graph, dag, max_streams=3))
-    return lower(schedule, graph, 2, barriers=draw(st.booleans()))
+    return lower(schedule, graph, 2)
 
 
 @st.composite

@@ -34,7 +34,7 @@ def schedules(draw: st.DrawFn, graph: Graph, dag: Dag) -> StageSchedule:
             Stage(tuple(tuple(graph.units[unit].name for unit in bits(group)) for group in groups))
         )
         done |= chosen
-    return StageSchedule("test", tuple(stages))
+    return StageSchedule("test", tuple(stages), barriers=draw(st.booleans()))
 
 
 @st.composite

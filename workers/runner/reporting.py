@@ -85,6 +85,11 @@ class SearchReporter:
                 stages_measured=progress.stages_measured,
                 stages_total=progress.stages_total,
                 best_ms=progress.best_ms,
+                bound_ms=progress.bound_ms,
+                expected_ms=progress.expected_ms,
+                states_visited=progress.states_visited,
+                states_pruned=progress.states_pruned,
+                stages_pruned=progress.stages_pruned,
             )
         )
 

@@ -14,9 +14,13 @@ class SchedulerError(ValueError):
     """A scheduler that cannot handle this graph or these options; says which and what to do."""
 
 
+BUDGET = "budget"
+"""The reason of a stage that was not measured because the time to search is used up."""
+
+
 @dataclass(frozen=True, slots=True)
 class StageLatency:
-    """A stage's latency, or infinity with the reason it has none (failed, budget used up)."""
+    """A stage's latency, or infinity with the reason it has none (it failed, or BUDGET)."""
 
     latency_ms: float
     reason: str | None = None
@@ -34,11 +38,28 @@ class LatencyOracle(Protocol):
         """Latency of each stage alone, in the order given. A batch may be measured in parallel."""
         ...
 
+    def recheck(self, stages: Sequence[Stage]) -> Sequence[StageLatency]:
+        """Measure stages once more, in turns, and answer from all that was measured of each.
+
+        The fastest of many noisy measurements looks faster than it is; a search asks this of the
+        stages it has chosen. Where latencies are computed, the answer is as before.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """Where a search stands. ``stages_total`` is the number of distinct stages known so far;
-    ``best_ms`` is the whole graph's best predicted latency once one is known."""
+    """Where a search stands, over all parts of the graph; equal parts count once.
+
+    ``block`` of ``blocks`` parts are solved: their best schedule equals their bound. A stage that
+    can be run in several ways counts as often in ``stages_...``; ``stages_measured`` have an
+    answer, ``stages_pruned`` need none, because no schedule with them beats the best one.
+    ``states_visited`` have a schedule of measured stages, through ``states_pruned`` no schedule
+    beats the best. ``best_ms`` is the whole graph's best predicted latency once one is known, and
+    no schedule within the search space is faster than ``bound_ms``, provided that the bounds of
+    the stages not measured hold. ``expected_ms`` is what a model expects of the optimum, if the
+    search has one.
+    """
 
     block: int
     blocks: int
@@ -47,6 +68,11 @@ class SearchProgress:
     stages_measured: int
     stages_total: int
     best_ms: float | None
+    bound_ms: float | None = None
+    expected_ms: float | None = None
+    states_visited: int = 0
+    states_pruned: int = 0
+    stages_pruned: int = 0
 
 
 class SearchObserver(Protocol):
@@ -61,10 +87,15 @@ def ignore_progress(progress: SearchProgress) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """A schedule with what finding it took. ``predicted_ms`` sums its stages' latencies."""
+    """A schedule with what finding it took. ``predicted_ms`` sums its stages' latencies, and no
+    schedule of the search space is faster than ``bound_ms``, as in SearchProgress."""
 
     schedule: Schedule
     predicted_ms: float | None
+    bound_ms: float | None = None
+    states_visited: int = 0
+    states_pruned: int = 0
+    stages_pruned: int = 0
     states: int = 0
     transitions: int = 0
     stages_measured: int = 0

@@ -18,7 +18,7 @@ from workers.schedules.schedule import (
 )
 
 
-def lower(schedule: Schedule, graph: Graph, parallelism: int, barriers: bool = True) -> Plan:
+def lower(schedule: Schedule, graph: Graph, parallelism: int) -> Plan:
     """The Plan of a schedule on a device that can run ``parallelism`` threads at once.
 
     A **StreamSchedule** keeps its streams and its launch order. A launch waits for events of the
@@ -30,8 +30,8 @@ def lower(schedule: Schedule, graph: Graph, parallelism: int, barriers: bool = T
     otherwise. Streams are reused from stage to stage. Between two stages is a barrier, whether
     their Units depend on each other or not, because a stage was timed alone: the first launch of
     each group waits for the last launch of every group of the stage before, except the one on its
-    own stream, which is before it anyway. Nothing else waits. Without ``barriers`` Units keep
-    stream and order, and wait only for the Units that they depend on.
+    own stream, which is before it anyway. Nothing else waits. A schedule without ``barriers`` keeps
+    streams and order, and its Units wait only for the Units that they depend on.
 
     In all of them a wait that other waits and stream order imply is left out
     (``with_events``). Of a barrier nothing is: two groups of one stage know nothing of each other.
@@ -50,7 +50,7 @@ def lower(schedule: Schedule, graph: Graph, parallelism: int, barriers: bool = T
     if isinstance(schedule, StreamSchedule):
         return _lower_streams(schedule, graph, parallelism)
     if isinstance(schedule, StageSchedule):
-        return _lower_stages(schedule, graph, parallelism, barriers)
+        return _lower_stages(schedule, graph, parallelism)
     raise ScheduleError(f"a schedule of kind {schedule.kind!r} cannot be lowered")
 
 
@@ -83,7 +83,7 @@ def _lower_streams(schedule: StreamSchedule, graph: Graph, parallelism: int) -> 
     return Plan(tuple(map(Stream, threads)), with_events(placements, dict(enumerate(after))))
 
 
-def _lower_stages(schedule: StageSchedule, graph: Graph, parallelism: int, barriers: bool) -> Plan:
+def _lower_stages(schedule: StageSchedule, graph: Graph, parallelism: int) -> Plan:
     for number, stage in enumerate(schedule.stages):
         _check(stage, number)
     position = _positions(schedule.units, graph)
@@ -109,7 +109,7 @@ def _lower_stages(schedule: StageSchedule, graph: Graph, parallelism: int, barri
                         )
                 placements.append((unit, stream))
             ends.append(len(placements) - 1)
-    waits = after if barriers else dict(enumerate(needed))
+    waits = after if schedule.barriers else dict(enumerate(needed))
     return Plan(tuple(streams), with_events(placements, waits))
 
 

@@ -42,10 +42,12 @@ class ScheduleKey:
 
 @dataclass(frozen=True, slots=True)
 class StageSchedule:
-    """Stages run one after another (sequential, greedy, IOS)."""
+    """Stages run one after another (sequential, greedy, IOS). Without ``barriers`` a Unit of the
+    next stage may begin as soon as what it depends on is done."""
 
     scheduler: str
     stages: tuple[Stage, ...]
+    barriers: bool = True
     kind: Literal["stages"] = "stages"
 
     @property
@@ -98,7 +100,8 @@ def schedule_to_json(schedule: Schedule, key: ScheduleKey) -> dict[str, Any]:
                     "threads": list(stage.threads),
                 }
                 for stage in schedule.stages
-            ]
+            ],
+            "barriers": schedule.barriers,
         }
     else:
         decision = {
@@ -156,6 +159,7 @@ def _stages(data: Mapping[str, Any]) -> Schedule:
             )
             for stage in data["stages"]
         ),
+        barriers=data.get("barriers", True),
     )
 
 

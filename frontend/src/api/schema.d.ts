@@ -943,9 +943,15 @@ export interface components {
         };
         /**
          * IosOptions
-         * @description Pruning P(r, s) of IOS, Section 4.3.
+         * @description IOS: pruning P(r, s) (Section 4.3), strategies (Section 6.1), and how it is searched.
          */
         IosOptions: {
+            /**
+             * Gap
+             * @description stop within this fraction of the proven bound; 0.01 is 1 %
+             * @default 0
+             */
+            gap: number;
             /**
              * Max Groups Per Stage
              * @description the paper's s
@@ -958,6 +964,20 @@ export interface components {
              * @default 3
              */
             max_units_per_group: number;
+            /**
+             * Mode
+             * @description measure every stage; those that bounds cannot exclude; or those that a model of contention expects to be good
+             * @default guided
+             * @enum {string}
+             */
+            mode: "exhaustive" | "exact" | "guided";
+            /**
+             * Strategies
+             * @description run groups side by side, merge operators, or the better of both
+             * @default both
+             * @enum {string}
+             */
+            strategies: "both" | "parallel" | "merge";
         };
         /**
          * JobCreate
@@ -998,7 +1018,10 @@ export interface components {
             /**
              * @default {
              *       "max_units_per_group": 3,
-             *       "max_groups_per_stage": 8
+             *       "max_groups_per_stage": 8,
+             *       "strategies": "both",
+             *       "mode": "guided",
+             *       "gap": 0
              *     }
              */
             ios: components["schemas"]["IosOptions"];
@@ -1188,7 +1211,10 @@ export interface components {
             /**
              * @default {
              *       "max_units_per_group": 3,
-             *       "max_groups_per_stage": 8
+             *       "max_groups_per_stage": 8,
+             *       "strategies": "both",
+             *       "mode": "guided",
+             *       "gap": 0
              *     }
              */
             ios: components["schemas"]["IosOptions"];
@@ -1505,16 +1531,41 @@ export interface components {
             block: number;
             /** Blocks */
             blocks: number;
+            /**
+             * Bound Ms
+             * @default null
+             */
+            bound_ms: number | null;
             /** Elapsed Seconds */
             elapsed_seconds: number;
+            /**
+             * Expected Ms
+             * @default null
+             */
+            expected_ms: number | null;
             /** Scheduler */
             scheduler: string;
             /** Stages Measured */
             stages_measured: number;
+            /**
+             * Stages Pruned
+             * @default 0
+             */
+            stages_pruned: number;
             /** Stages Total */
             stages_total: number;
             /** States */
             states: number;
+            /**
+             * States Pruned
+             * @default 0
+             */
+            states_pruned: number;
+            /**
+             * States Visited
+             * @default 0
+             */
+            states_visited: number;
             /** Transitions */
             transitions: number;
         };

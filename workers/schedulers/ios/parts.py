@@ -12,11 +12,10 @@ from workers.graph.signature import signature
 from workers.schedulers.endings import (
     Convention,
     Pruning,
-    SearchSpace,
     SpaceTooLargeError,
     components,
-    search_space,
 )
+from workers.schedulers.ios.space import Space, build_space
 from workers.schedules.schedule import Stage
 
 
@@ -28,8 +27,7 @@ class Part:
     Unit of one corresponds to the ``i``-th Unit of every other and to bit ``i`` of a mask.
     """
 
-    successors: tuple[tuple[int, ...], ...]
-    space: SearchSpace
+    space: Space
     occurrences: tuple[tuple[int, ...], ...]
 
     def stage(self, graph: Graph, mask: int, positions: Sequence[int]) -> Stage:
@@ -37,7 +35,7 @@ class Part:
         return Stage(
             groups=tuple(
                 tuple(graph.units[positions[unit]].name for unit in bits(group))
-                for group in components(mask, self.successors)
+                for group in components(mask, self.space.successors)
             )
         )
 
@@ -61,7 +59,7 @@ def divide(
     join does; the division says so in ``notes``.
     """
     pieces: dict[str, list[int]] = {}
-    found: list[tuple[tuple[tuple[int, ...], ...], SearchSpace]] = []
+    found: list[Space] = []
     order: list[tuple[int, tuple[int, ...]]] = []
     notes: list[str] = []
     whole = blocks(graph)
@@ -84,13 +82,13 @@ def divide(
                 )
         start = 0
         for part in pieces[key]:
-            end = start + found[part][1].units
+            end = start + found[part].units
             order.append((part, block.positions[start:end]))
             start = end
     return Division(
         parts=tuple(
-            Part(successors, space, tuple(p for index, p in order if index == part))
-            for part, (successors, space) in enumerate(found)
+            Part(space, tuple(positions for index, positions in order if index == part))
+            for part, space in enumerate(found)
         ),
         order=tuple(order),
         notes=tuple(notes),
@@ -103,12 +101,12 @@ def _searchable(
     pruning: Pruning,
     convention: Convention,
     max_transitions: int,
-) -> list[tuple[tuple[tuple[int, ...], ...], SearchSpace]]:
-    """The induced DAG and the search space of ``positions``, or of each of its pieces."""
+) -> list[Space]:
+    """The search space of ``positions``, or of each of its pieces."""
     successors = induced_successors(graph, positions)
     limit = max_transitions if len(positions) > 1 else None
     try:
-        return [(successors, search_space(successors, pruning, convention, limit))]
+        return [build_space(successors, pruning, convention, limit)]
     except SpaceTooLargeError:
         middle = len(positions) // 2
         return [

@@ -1,0 +1,111 @@
+"""What a search knows of one part: what was measured, the best schedule of that, and a bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workers.graph.graph import Graph
+from workers.schedulers.base import StageLatency
+from workers.schedulers.ios.floors import Floors
+from workers.schedulers.ios.options import Options, stage_of
+from workers.schedulers.ios.parts import Part
+from workers.schedulers.ios.paths import (
+    Latencies,
+    Solution,
+    costs,
+    costs_to_go,
+    one_by_one,
+    solve,
+    through_stages,
+)
+from workers.schedules.schedule import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where the search of a part stands. Times in ms for one occurrence of the part.
+
+    ``best`` is made of measured stages only and no schedule is faster than ``bound_ms``, provided
+    that the floors hold. ``visited`` states have a schedule of measured stages; through ``pruned``
+    states and stages no schedule is faster than the best.
+    """
+
+    best: Solution
+    bound_ms: float
+    visited: int
+    states_pruned: int
+    stages_pruned: int
+
+
+class Knowledge:
+    """Grows by ``record``; everything else only looks.
+
+    ``latencies`` of options are NaN until they are known, and infinite where they failed.
+    """
+
+    def __init__(self, graph: Graph, part: Part, options: Options) -> None:
+        self.graph, self.part, self.options = graph, part, options
+        self.latencies: Latencies = np.full(len(options), math.nan)
+        self.floors = Floors(graph, part, options)
+        self.failures: dict[int, str] = {}
+        self.standing = Standing(Solution(math.inf, one_by_one(part.space)), 0.0, 1, 0, 0)
+        self._changed = True
+
+    def stage(self, option: int) -> Stage:
+        """The option as a Stage, at the part's first occurrence."""
+        return self.stage_at(option, self.part.occurrences[0])
+
+    def stage_at(self, option: int, positions: Sequence[int]) -> Stage:
+        return stage_of(self.graph, self.part, self.options, option, positions)
+
+    def record(self, option: int, answer: StageLatency) -> None:
+        """An oracle's answer. That the budget is used up is no answer."""
+        self.latencies[option] = answer.latency_ms
+        if not math.isfinite(answer.latency_ms):
+            self.failures[option] = answer.reason or "no reason given"
+        self.floors.learn(option, answer.latency_ms)
+        self._changed = True
+
+    def unmeasured(self) -> NDArray[np.bool_]:
+        """Which options are not known yet."""
+        return np.isnan(self.latencies)
+
+    def measured_stages(self) -> Latencies:
+        """The latency of every stage: the best of its measured options, infinite without one."""
+        latency = np.full(len(self.part.space.stages), math.inf)
+        known = ~self.unmeasured()
+        np.minimum.at(latency, self.options.stage[known], self.latencies[known])
+        return latency
+
+    def best_option(self, stage: int) -> int:
+        """The fastest measured option of a stage; the plain one if none was measured."""
+        first, last = np.searchsorted(self.options.stage, [stage, stage + 1])
+        known = np.where(np.isnan(self.latencies[first:last]), math.inf, self.latencies[first:last])
+        return int(first + np.argmin(known))
+
+    def refresh(self) -> None:
+        """Bring ``standing`` up to date."""
+        if not self._changed:
+            return
+        self._changed = False
+        space, measured, floor = self.part.space, self.measured_stages(), self.floors.of_stages()
+        best = solve(space, measured)
+        cost, to_go = costs(space, floor), costs_to_go(space, floor)
+        hopeless = cost + to_go >= best.latency_ms
+        through = through_stages(space, floor, cost, to_go)
+        settled = np.zeros(len(space.stages), dtype=bool)
+        settled[self.options.stage[~self.unmeasured()]] = True
+        self.standing = Standing(
+            best=best,
+            bound_ms=min(float(cost[-1]), best.latency_ms),
+            visited=int(np.isfinite(costs(space, measured)).sum()),
+            states_pruned=int(hopeless.sum()) if math.isfinite(best.latency_ms) else 0,
+            stages_pruned=int((~settled & (through >= best.latency_ms)).sum())
+            if math.isfinite(best.latency_ms)
+            else 0,
+        )

@@ -1,0 +1,162 @@
+"""One run of a search: ask what the guide chooses, until it is done, time or the gap ends it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from workers.graph.graph import Graph
+from workers.schedulers.base import (
+    BUDGET,
+    LatencyOracle,
+    SearchObserver,
+    SearchProgress,
+    SearchResult,
+)
+from workers.schedulers.ios.guides import Guide, Question
+from workers.schedulers.ios.knowledge import Knowledge
+from workers.schedulers.ios.options import make_options
+from workers.schedulers.ios.parts import Division
+from workers.schedules.schedule import Stage, StageSchedule
+
+REFRESHES = 40
+"""About how often the best schedule so far is recomputed during a search."""
+
+
+class Search:
+    """The parts of one graph while they are searched."""
+
+    def __init__(self, graph: Graph, division: Division, oracle: LatencyOracle) -> None:
+        self._graph, self._division, self._oracle = graph, division, oracle
+        self.parts = [Knowledge(graph, part, make_options(graph, part)) for part in division.parts]
+        self._occurrences = [len(part.occurrences) for part in division.parts]
+        self._total = sum(len(part.options) for part in self.parts)
+        self._asked = self._out_of_budget = 0
+
+    def run(self, guide: Guide, batch: int, gap: float | None, observe: SearchObserver) -> None:
+        """Measure all single Units, then what ``guide`` chooses. Ends when the guide is done, when
+        the budget is used up, or when the best schedule is within ``gap`` of the bound, if given.
+        """
+        self._report(observe)
+        units = self._single_units()
+        in_time = all(
+            self._ask(units[start : start + batch]) for start in range(0, len(units), batch)
+        )
+        self._refresh()
+        self._report(observe)
+        refresh = max(batch, self._total // REFRESHES)
+        since = 0
+        while in_time and not self._close_enough(gap):
+            questions = guide.next(self.parts, batch)
+            if not questions:
+                break
+            in_time = self._ask(questions)
+            since += len(questions)
+            if since >= refresh:
+                self._refresh()
+                since = 0
+            self._report(observe)
+        self._refresh()
+        self._report(observe)
+
+    def result(self, scheduler: str) -> SearchResult:
+        return SearchResult(
+            schedule=StageSchedule(scheduler, tuple(self._stages())),
+            predicted_ms=self._best_ms,
+            bound_ms=self._bound_ms,
+            states=sum(len(part.part.space.states) for part in self.parts),
+            transitions=sum(part.part.space.transitions for part in self.parts),
+            stages_measured=self._asked,
+            stages_total=self._total,
+            notes=(*self._division.notes, *self._failures()),
+        )
+
+    def _single_units(self) -> list[Question]:
+        return [
+            (index, int(option))
+            for index, known in enumerate(self.parts)
+            for option in np.flatnonzero(
+                np.bitwise_count(known.part.space.stages[known.options.stage]) == 1
+            )
+        ]
+
+    def _ask(self, questions: Sequence[Question]) -> bool:
+        """Ask and record. False if the budget is used up: nothing of the batch was known."""
+        answers = self._oracle.stage_latencies(
+            [self.parts[index].stage(option) for index, option in questions]
+        )
+        answered = 0
+        for (index, option), answer in zip(questions, answers, strict=True):
+            if answer.reason == BUDGET:
+                self._out_of_budget += 1
+            else:
+                self.parts[index].record(option, answer)
+                answered += 1
+        self._asked += answered
+        return answered > 0
+
+    def _refresh(self) -> None:
+        for known in self.parts:
+            known.refresh()
+
+    def _close_enough(self, gap: float | None) -> bool:
+        best = self._best_ms
+        return gap is not None and best is not None and best - self._bound_ms <= gap * best
+
+    @property
+    def _best_ms(self) -> float | None:
+        total = sum(
+            known.standing.best.latency_ms * count
+            for known, count in zip(self.parts, self._occurrences, strict=True)
+        )
+        return total if math.isfinite(total) else None
+
+    @property
+    def _bound_ms(self) -> float:
+        return sum(
+            known.standing.bound_ms * count
+            for known, count in zip(self.parts, self._occurrences, strict=True)
+        )
+
+    def _stages(self) -> Iterator[Stage]:
+        for index, positions in self._division.order:
+            known = self.parts[index]
+            for stage in known.standing.best.stages:
+                yield known.stage_at(known.best_option(stage), positions)
+
+    def _report(self, observe: SearchObserver) -> None:
+        standings = [known.standing for known in self.parts]
+        best, bound = self._best_ms, self._bound_ms
+        observe(
+            SearchProgress(
+                block=sum(standing.bound_ms >= standing.best.latency_ms for standing in standings),
+                blocks=len(self.parts),
+                states=sum(len(known.part.space.states) for known in self.parts),
+                transitions=sum(known.part.space.transitions for known in self.parts),
+                stages_measured=self._asked,
+                stages_total=self._total,
+                best_ms=best,
+                bound_ms=bound,
+                states_visited=sum(standing.visited for standing in standings),
+                states_pruned=sum(standing.states_pruned for standing in standings),
+                stages_pruned=sum(standing.stages_pruned for standing in standings),
+            )
+        )
+
+    def _failures(self) -> Iterator[str]:
+        """One note for each reason that stages have no latency, with an example."""
+        reasons: Counter[str] = Counter()
+        example: dict[str, str] = {}
+        for known in self.parts:
+            for option, reason in known.failures.items():
+                reasons[reason] += 1
+                groups = known.stage(option).groups
+                example.setdefault(reason, " | ".join(" ".join(group) for group in groups))
+        for reason, count in reasons.items():
+            yield f"{count} of {self._total} stages failed: {reason} (first: {example[reason]})"
+        if self._out_of_budget:
+            left = self._total - self._asked
+            yield f"the budget was used up with {left} of {self._total} stages not measured"
