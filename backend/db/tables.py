@@ -195,7 +195,7 @@ class JobResult(Base):
     """One scheduler's schedule for one batch size, measured and verified.
 
     ``search`` holds what finding it took: states, transitions, stages_measured, stages_total,
-    seconds, predicted_ms, notes. ``provider`` implemented the operators, and ``environment`` says
+    seconds, predicted_ms, bound_ms, ended, notes. ``provider`` implemented the operators, and ``environment`` says
     under what conditions they were measured.
     """
 

@@ -182,7 +182,20 @@ class StateEvent(BaseModel):
     problem: JobProblem | None = None
 
 
+SearchEnd = Literal["complete", "optimal", "gap", "converged", "budget"]
+"""Everything was measured; the best schedule equals the bound; it is within the gap asked for;
+nothing better is expected, which proves nothing; the budget was used up."""
+
+
 class SearchEvent(BaseModel):
+    """Where a search stands. Equal parts of the model (``blocks``) are searched and counted once.
+
+    ``block`` parts are solved. No schedule that the search considers is faster than ``bound_ms``,
+    as long as ``bound_holds``; ``expected_ms`` is only what a model expects of the fastest.
+    ``states_visited`` have a schedule of measured stages; what is pruned is in no schedule that
+    beats the best. ``ended`` is null until the last event of a search.
+    """
+
     scheduler: str
     batch_size: int
     elapsed_seconds: float
@@ -198,6 +211,8 @@ class SearchEvent(BaseModel):
     states_visited: int = 0
     states_pruned: int = 0
     stages_pruned: int = 0
+    bound_holds: bool = True
+    ended: SearchEnd | None = None
 
 
 class RoundEvent(BaseModel):

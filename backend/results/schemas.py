@@ -13,8 +13,9 @@ class ResultRead(BaseModel):
     """One scheduler's latency for one batch size: the median and its 95 % interval, in ms.
 
     ``search`` is what finding the schedule took: states, transitions, stages measured of the
-    total, seconds, the predicted latency and notes. ``environment`` says under what conditions it
-    was measured: device, versions, clocks, load, and whether noise was allowed.
+    total, seconds, the predicted latency, the bound, why the search ended, and notes.
+    ``environment`` says under what conditions it was measured: device, versions, clocks, load, and
+    whether noise was allowed.
     """
 
     model_config = ConfigDict(from_attributes=True)

@@ -199,7 +199,7 @@ def _search_facts(
         **candidate.search,
         "notes": [*candidate.found.notes, *notes],
         "samples": comparison.report.to_json(),
-        "ended": comparison.ended,
+        "comparison_ended": comparison.ended,
         "speedup": comparison.speedup,
         "speedup_low": comparison.low,
         "speedup_high": comparison.high,

@@ -110,4 +110,5 @@ def _run_scheduler(
         on_round=lambda record: reporter.round(name, record),
         provider=spec.provider,
     )
-    return create(name, options).schedule(model.graph, oracle, SearchReporter(reporter, name))
+    observe = SearchReporter(reporter, name, deadline)
+    return create(name, options).schedule(model.graph, oracle, observe)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from backend.jobs.schemas import JobProgress, LogEvent, RoundEvent, SearchEvent
 from workers.measure.measurement import Round
 from workers.runner.recorder import Recorder
 from workers.schedulers.base import SearchProgress
 
-REPORT_SECONDS = 0.25
+SHORTEST_S, LONGEST_S, PACE = 0.1, 1.0, 0.05
+"""The time between two reports of a search: this part of the time that it has taken so far, within
+these limits."""
 
 
 @dataclass(frozen=True)
@@ -50,53 +53,52 @@ class Reporter:
 
 @dataclass
 class SearchReporter:
-    """A SearchObserver for one scheduler: at most one report every REPORT_SECONDS, and the last."""
+    """A SearchObserver for one scheduler, whose search ends at ``deadline`` (of ``time.monotonic``)
+    at the latest. It passes on the first report, the last, and those between at a pace that slows
+    down as the search goes on, so that a short search has a history and a long one is no flood."""
 
     reporter: Reporter
     scheduler: str
+    deadline: float = math.inf
     started: float = field(default_factory=time.monotonic)
-    last: float = 0.0
+    due: float = 0.0
 
     def __call__(self, progress: SearchProgress) -> None:
         now = time.monotonic()
-        done = progress.stages_measured == progress.stages_total
-        if not done and now - self.last < REPORT_SECONDS:
+        if progress.ended is None and now < self.due:
             return
-        self.last = now
         elapsed = now - self.started
-        self.reporter.recorder.progress(
-            JobProgress(
-                stage="tuning",
-                step=progress.stages_measured,
-                steps=progress.stages_total,
-                message=f"{self.scheduler}, batch {self.reporter.batch_size}: measuring stages",
-                eta_seconds=_eta(elapsed, progress),
-            )
+        self.due = now + min(max(elapsed * PACE, SHORTEST_S), LONGEST_S)
+        self.reporter.recorder.progress(self._job_progress(elapsed, progress))
+        self.reporter.recorder.search(self._event(elapsed, progress))
+
+    def _job_progress(self, elapsed: float, progress: SearchProgress) -> JobProgress:
+        """Stages that were measured or need not be, of all; of those to be measured, if known."""
+        measured, remaining = progress.stages_measured, progress.remaining
+        return JobProgress(
+            stage="tuning",
+            step=measured + (progress.stages_pruned if remaining is None else 0),
+            steps=progress.stages_total if remaining is None else measured + remaining,
+            message=f"{self.scheduler}, batch {self.reporter.batch_size}: measuring stages",
+            eta_seconds=_eta(elapsed, self.deadline - time.monotonic(), progress),
         )
-        self.reporter.recorder.search(
-            SearchEvent(
-                scheduler=self.scheduler,
-                batch_size=self.reporter.batch_size,
-                elapsed_seconds=elapsed,
-                block=progress.block,
-                blocks=progress.blocks,
-                states=progress.states,
-                transitions=progress.transitions,
-                stages_measured=progress.stages_measured,
-                stages_total=progress.stages_total,
-                best_ms=progress.best_ms,
-                bound_ms=progress.bound_ms,
-                expected_ms=progress.expected_ms,
-                states_visited=progress.states_visited,
-                states_pruned=progress.states_pruned,
-                stages_pruned=progress.stages_pruned,
-            )
+
+    def _event(self, elapsed: float, progress: SearchProgress) -> SearchEvent:
+        facts = asdict(progress)
+        del facts["remaining"]
+        return SearchEvent(
+            scheduler=self.scheduler,
+            batch_size=self.reporter.batch_size,
+            elapsed_seconds=elapsed,
+            **facts,
         )
 
 
-def _eta(elapsed: float, progress: SearchProgress) -> float | None:
-    """Seconds until the search is done at its present pace; unknown before the first stage."""
-    if not progress.stages_measured:
+def _eta(elapsed: float, left: float, progress: SearchProgress) -> float | None:
+    """Seconds until the search is done at its present pace, at most what is ``left`` of the
+    budget; unknown before the first stage and while it is open which stages will be measured."""
+    if progress.ended is not None:
+        return 0.0
+    if not progress.stages_measured or progress.remaining is None:
         return None
-    remaining = progress.stages_total - progress.stages_measured
-    return elapsed / progress.stages_measured * remaining
+    return max(0.0, min(elapsed / progress.stages_measured * progress.remaining, left))

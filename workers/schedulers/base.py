@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from workers.graph.graph import Graph
 from workers.schedules.schedule import Schedule, Stage
@@ -47,6 +47,12 @@ class LatencyOracle(Protocol):
         ...
 
 
+Ended = Literal["complete", "optimal", "gap", "converged", "budget"]
+"""Why a search ended: everything was measured, the best schedule equals its bound, it is within the
+gap that was asked for, nothing better is expected (which proves nothing), or the budget was used
+up."""
+
+
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
     """Where a search stands, over all parts of the graph; equal parts count once.
@@ -57,8 +63,10 @@ class SearchProgress:
     ``states_visited`` have a schedule of measured stages, through ``states_pruned`` no schedule
     beats the best. ``best_ms`` is the whole graph's best predicted latency once one is known, and
     no schedule within the search space is faster than ``bound_ms``, provided that the bounds of
-    the stages not measured hold. ``expected_ms`` is what a model expects of the optimum, if the
-    search has one.
+    the stages not measured hold; ``bound_holds`` until a measured stage was faster than its own.
+    ``expected_ms`` is what a model expects of the optimum, if the search has one. ``remaining``
+    stages are still to be measured, if the search knows that. ``ended`` is set in the last report
+    of a search, and in no other.
     """
 
     block: int
@@ -73,6 +81,9 @@ class SearchProgress:
     states_visited: int = 0
     states_pruned: int = 0
     stages_pruned: int = 0
+    bound_holds: bool = True
+    remaining: int | None = None
+    ended: Ended | None = None
 
 
 class SearchObserver(Protocol):
@@ -88,11 +99,15 @@ def ignore_progress(progress: SearchProgress) -> None:
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """A schedule with what finding it took. ``predicted_ms`` sums its stages' latencies, and no
-    schedule of the search space is faster than ``bound_ms``, as in SearchProgress."""
+    schedule of the search space is faster than ``bound_ms``, as in SearchProgress. ``ended`` is
+    None for a scheduler that does not search."""
 
     schedule: Schedule
     predicted_ms: float | None
     bound_ms: float | None = None
+    bound_holds: bool = True
+    expected_ms: float | None = None
+    ended: Ended | None = None
     states_visited: int = 0
     states_pruned: int = 0
     stages_pruned: int = 0

@@ -1441,8 +1441,9 @@ export interface components {
          * @description One scheduler's latency for one batch size: the median and its 95 % interval, in ms.
          *
          *     ``search`` is what finding the schedule took: states, transitions, stages measured of the
-         *     total, seconds, the predicted latency and notes. ``environment`` says under what conditions it
-         *     was measured: device, versions, clocks, load, and whether noise was allowed.
+         *     total, seconds, the predicted latency, the bound, why the search ended, and notes.
+         *     ``environment`` says under what conditions it was measured: device, versions, clocks, load, and
+         *     whether noise was allowed.
          */
         ResultRead: {
             /** Batch Size */
@@ -1521,7 +1522,15 @@ export interface components {
          * @enum {string}
          */
         Scope: "read" | "write" | "upload" | "upload:trusted" | "admin";
-        /** SearchEvent */
+        /**
+         * SearchEvent
+         * @description Where a search stands. Equal parts of the model (``blocks``) are searched and counted once.
+         *
+         *     ``block`` parts are solved. No schedule that the search considers is faster than ``bound_ms``,
+         *     as long as ``bound_holds``; ``expected_ms`` is only what a model expects of the fastest.
+         *     ``states_visited`` have a schedule of measured stages; what is pruned is in no schedule that
+         *     beats the best. ``ended`` is null until the last event of a search.
+         */
         SearchEvent: {
             /** Batch Size */
             batch_size: number;
@@ -1532,12 +1541,22 @@ export interface components {
             /** Blocks */
             blocks: number;
             /**
+             * Bound Holds
+             * @default true
+             */
+            bound_holds: boolean;
+            /**
              * Bound Ms
              * @default null
              */
             bound_ms: number | null;
             /** Elapsed Seconds */
             elapsed_seconds: number;
+            /**
+             * Ended
+             * @default null
+             */
+            ended: ("complete" | "optimal" | "gap" | "converged" | "budget") | null;
             /**
              * Expected Ms
              * @default null

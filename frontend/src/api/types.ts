@@ -34,8 +34,12 @@ export type LogData = Schemas["LogEvent"];
 export type Result = Schemas["ResultRead"];
 export type Scope = Schemas["Scope"];
 export type SearchData = Schemas["SearchEvent"];
+/** Which stages IOS measures. */
+export type SearchMode = Schemas["IosOptions"]["mode"];
 export type Session = Schemas["SessionRead"];
 export type StateData = Schemas["StateEvent"];
+/** How IOS may run a stage. */
+export type Strategies = Schemas["IosOptions"]["strategies"];
 export type Token = Schemas["TokenRead"];
 export type TokenCreate = Schemas["TokenCreate"];
 export type TokenCreated = Schemas["TokenCreated"];

@@ -1,5 +1,5 @@
 /** The form's values and the request they make. */
-import type { Device, Granularity, Provider, TuningJob } from "@/api/types";
+import type { Device, Granularity, Provider, SearchMode, Strategies, TuningJob } from "@/api/types";
 import { groupDevices, isSimulated } from "@/lib/deviceFacts";
 import { DEFAULT_PROVIDER } from "@/lib/providers";
 
@@ -18,6 +18,9 @@ export interface Values {
   seed: number | string;
   maxUnitsPerGroup: number | string;
   maxGroupsPerStage: number | string;
+  strategies: Strategies;
+  searchMode: SearchMode;
+  gapPercent: number | string;
 }
 
 export const DEFAULTS: Values = {
@@ -34,6 +37,9 @@ export const DEFAULTS: Values = {
   seed: 0,
   maxUnitsPerGroup: 3,
   maxGroupsPerStage: 8,
+  strategies: "both",
+  searchMode: "guided",
+  gapPercent: 0,
 };
 
 /** Each field of the request, and the field of the form that shows its errors. */
@@ -51,12 +57,20 @@ export const FIELD_OF = {
   seed: "seed",
   "ios.max_units_per_group": "maxUnitsPerGroup",
   "ios.max_groups_per_stage": "maxGroupsPerStage",
+  "ios.strategies": "strategies",
+  "ios.mode": "searchMode",
+  "ios.gap": "gapPercent",
 } as const satisfies Record<string, keyof Values>;
 
 export const REQUEST_FIELDS = Object.keys(FIELD_OF) as (keyof typeof FIELD_OF)[];
 
-const ADVANCED_NUMBERS = ["seed", "maxUnitsPerGroup", "maxGroupsPerStage"] as const;
-const ADVANCED: readonly (keyof Values)[] = ["granularity", ...ADVANCED_NUMBERS];
+const ADVANCED_NUMBERS = ["seed", "maxUnitsPerGroup", "maxGroupsPerStage", "gapPercent"] as const;
+const ADVANCED: readonly (keyof Values)[] = [
+  "granularity",
+  "strategies",
+  "searchMode",
+  ...ADVANCED_NUMBERS,
+];
 
 export const isAdvanced = (field: string) => (ADVANCED as readonly string[]).includes(field);
 
@@ -91,6 +105,9 @@ export function request(values: Values): TuningJob {
     ios: {
       max_units_per_group: Number(values.maxUnitsPerGroup),
       max_groups_per_stage: Number(values.maxGroupsPerStage),
+      strategies: values.strategies,
+      mode: values.searchMode,
+      gap: Number(values.gapPercent) / 100,
     },
   };
 }
