@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/simulator.py [--output benchmarks/results/simulator.json]
 
-What IOS's authors measured is in the README of their repository (github.com/mit-han-lab/
-inter-operator-scheduler, section 4.2); the paper has it as figures. Opara's numbers are in the text
-of its Section 5.2. No GPU is asked here: what is printed as simulated was computed.
+Schedules that need no search only; those that IOS finds are in ``benchmarks/ios_figures``. What IOS
+published is in ``ios_published.py``; Opara's numbers are in the text of its Section 5.2. No GPU is
+asked here: what is printed as simulated was computed.
 """
 
 from __future__ import annotations
@@ -12,27 +12,21 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import time
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache, partial
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import ios_published
 import torch
 from machine import machine
-from torch import Tensor, nn
+from networks import SAMPLE, at_batch
 
-from workers import zoo
 from workers.devices.base import Timeline
 from workers.devices.sim.device import SimDevice
 from workers.graph.graph import Graph
-from workers.graph.importers.pt2 import import_program
-from workers.graph.passes import optimise
 from workers.schedulers.base import Scheduler, StageLatency
 from workers.schedulers.greedy import GreedyScheduler
 from workers.schedulers.ios import IosScheduler
@@ -41,83 +35,11 @@ from workers.schedules.lower import lower
 from workers.schedules.plan import Plan
 from workers.schedules.schedule import Placement, Schedule, Stage, StageSchedule, StreamSchedule
 
-# IOS, batch 1 on the V100, ms: sequential, greedy, IOS with concurrent execution alone
-# ("IOS-Parallel"), from the README's table of section 4.2.1, means of five, which are the paper's
-# Figure 6. Plait's search merges nothing.
-# NASNet and RandWire are not searched here: it took IOS an hour, too.
-IOS_SCHEDULES = {
-    "inception_v3": (6.51, 4.62, 4.11),
-    "randwire": (8.49, 6.27, 6.02),
-    "nasnet_a_large": (22.95, 16.78, 16.04),
-    "squeezenet": (0.86, 0.98, 0.82),
-}
-LARGE = ("nasnet_a_large", "randwire")
-# IOS, Inception-v3 on the V100, ms: sequential and IOS (with merging), section 4.2.6, one run.
-IOS_BATCHES = {
-    1: (6.20, 3.94),
-    16: (17.95, 15.17),
-    32: (30.54, 27.00),
-    64: (55.67, 51.11),
-    128: (108.55, 102.74),
-}
-# IOS with merging, Inception-v3 at batch 1, ms on (GPU) with the schedule found on (GPU), section
-# 4.2.4, one run; the paper's Table 3 (2).
-IOS_DEVICES = {
-    ("v100", "v100"): 4.02,
-    ("v100", "k80"): 4.42,
-    ("k80", "k80"): 13.93,
-    ("k80", "v100"): 14.64,
-}
-# IOS's sample network on the V100, ms: each of its stages, sequentially, and both schedules
-# (README, section 3); active warps of the second against the first (paper, Section 6.3).
-IOS_SAMPLE_STAGES = (0.1107, 0.1260, 0.1060, 0.1255, 0.0179)
-IOS_SAMPLE = (0.486, 0.333, 1.58)
 # Opara against a sequential CUDA Graph, Inception-v3 on the RTX 2080 SUPER (Section 5.2).
 OPARA_BATCHES = {1: 1.41, 32: 1.09}
 
 NASNET_SECONDS, SQUEEZENET_SEARCH_SECONDS, INCEPTION_SEARCH_SECONDS = 0.5, 2.0, 10.0
 REPEATS = 5
-
-
-class Sample(nn.Module):
-    """IOS's sample network, Figure 2: three convolutions side by side, one of them continued."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.third = self._layer(375, 375), self._layer(375, 375)
-        self.second, self.fourth = self._layer(375, 750), self._layer(375, 750)
-
-    @staticmethod
-    def _layer(channels: int, filters: int) -> nn.Module:
-        return nn.Sequential(nn.Conv2d(channels, filters, 3, padding=1), nn.ReLU())
-
-    def forward(self, image: Tensor) -> Tensor:
-        parts = [self.fourth(self.first(image)), self.second(image), self.third(image)]
-        return torch.cat(parts, dim=1)
-
-
-@cache
-def model(name: str) -> Graph:
-    print(f"importing {name}", file=sys.stderr)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        if name == "sample":
-            program = torch.export.export(Sample().eval(), (torch.zeros(1, 375, 15, 15),))
-        else:
-            program = zoo.program(name, 1)
-    return optimise(*import_program(program, 1), merge_common=False)[0]
-
-
-@cache
-def at_batch(name: str, batch: int) -> Graph:
-    """The model with every value's first dimension ``batch``: kernels follow from shapes."""
-    graph = model(name)
-    weights = set(graph.weights)
-    values = {
-        value: spec if value in weights else replace(spec, shape=(batch, *spec.shape[1:]))
-        for value, spec in graph.values.items()
-    }
-    return replace(graph, values=values)
 
 
 class StageOracle:
@@ -132,6 +54,9 @@ class StageOracle:
     def stage_latencies(self, stages: Sequence[Stage]) -> list[StageLatency]:
         return [StageLatency(self._latency(stage)) for stage in stages]
 
+    def recheck(self, stages: Sequence[Stage]) -> list[StageLatency]:
+        return self.stage_latencies(stages)
+
     def _latency(self, stage: Stage) -> float:
         plan = lower(StageSchedule("stage", (stage,)), self._graph, 1)
         started = time.perf_counter()
@@ -142,12 +67,6 @@ class StageOracle:
 
 def scheduled(graph: Graph, device: SimDevice, scheduler: Scheduler) -> Schedule:
     return scheduler.schedule(graph, StageOracle(device, graph)).schedule
-
-
-@cache
-def searched(name: str, batch: int, gpu: str) -> Schedule:
-    """IOS's schedule, found once."""
-    return scheduled(at_batch(name, batch), SimDevice(gpu, "streams"), IosScheduler())
 
 
 def latency(graph: Graph, device: SimDevice, schedule: Schedule) -> float:
@@ -172,48 +91,33 @@ def row(label: str, real: float, simulated: float, unit: str = "ms") -> dict[str
     return {"what": label, "unit": unit, "published": real, "simulated": round(simulated, 4)}
 
 
-def ios_schedules() -> list[dict[str, Any]]:
+def ios_networks() -> list[dict[str, Any]]:
     rows = []
     device = SimDevice("v100", "streams")
-    for name, published in IOS_SCHEDULES.items():
+    for name, published in ios_published.LATENCIES.items():
         graph = at_batch(name, 1)
-        schedules = [
-            scheduled(graph, device, SequentialScheduler()),
-            scheduled(graph, device, GreedyScheduler()),
+        found = [
+            latency(graph, device, scheduled(graph, device, scheduler))
+            for scheduler in (SequentialScheduler(), GreedyScheduler())
         ]
-        if name not in LARGE:
-            schedules.append(searched(name, 1, "v100"))
-        found = [latency(graph, device, schedule) for schedule in schedules]
-        for label, real, simulated in zip(
-            ("sequential", "greedy", "IOS-Parallel"), published, found, strict=False
-        ):
+        for label, real, simulated in zip(("sequential", "greedy"), published, found, strict=False):
             rows.append(row(f"{name} {label}", real, simulated))
-        for number, label in list(enumerate(("greedy", "IOS-Parallel"), 1))[: len(found) - 1]:
-            real, simulated = published[0] / published[number], found[0] / found[number]
-            rows.append(row(f"{name} gain of {label}", real, simulated, "x"))
+        rows.append(
+            row(f"{name} gain of greedy", published[0] / published[1], found[0] / found[1], "x")
+        )
     return rows
 
 
 def ios_batches() -> list[dict[str, Any]]:
-    rows = []
     device = SimDevice("v100", "streams")
-    for batch, (sequential, ios) in IOS_BATCHES.items():
-        graph = at_batch("inception_v3", batch)
-        slow = latency(graph, device, scheduled(graph, device, SequentialScheduler()))
-        fast = latency(graph, device, searched("inception_v3", batch, "v100"))
-        rows.append(row(f"batch {batch} sequential", sequential, slow))
-        rows.append(row(f"batch {batch} IOS", ios, fast))
-        rows.append(row(f"batch {batch} gain", sequential / ios, slow / fast, "x"))
-    return rows
-
-
-def ios_devices() -> list[dict[str, Any]]:
-    graph = at_batch("inception_v3", 1)
-    device = {name: SimDevice(name, "streams") for name in ("v100", "k80")}
-    found = {name: searched("inception_v3", 1, name) for name in device}
+    graphs = {batch: at_batch("inception_v3", batch) for batch in ios_published.BATCHES}
     return [
-        row(f"run on {on}, scheduled for {of}", real, latency(graph, device[on], found[of]))
-        for (on, of), real in IOS_DEVICES.items()
+        row(
+            f"batch {batch} sequential",
+            ios_published.BATCH_LATENCIES[batch][0],
+            latency(graph, device, scheduled(graph, device, SequentialScheduler())),
+        )
+        for batch, graph in graphs.items()
     ]
 
 
@@ -223,30 +127,20 @@ def timeline(graph: Graph, device: SimDevice, plan: Plan) -> Timeline:
         return executable.timeline(inputs)
 
 
-def mean_warps(found: Timeline) -> float:
-    steps = found.resident_warps
-    total = sum(warps * (after - begin) for (begin, warps), (after, _) in pairwise(steps))
-    return total / steps[-1][0]
-
-
 def ios_sample() -> list[dict[str, Any]]:
-    graph, device = at_batch("sample", 1), SimDevice("v100", "streams")
-    sequential = scheduled(graph, device, SequentialScheduler())
-    ios = scheduled(graph, device, IosScheduler())
-    plans = [lower(each, graph, 1) for each in (sequential, ios)]
-    found = [timeline(graph, device, plan) for plan in plans]
+    graph, device = at_batch(SAMPLE, 1), SimDevice("v100", "streams")
+    plan = lower(scheduled(graph, device, SequentialScheduler()), graph, 1)
+    found = timeline(graph, device, plan)
     # IOS numbers its operators 1, 2, 3, 4 and the concatenation 5.
-    spans = {span.unit: span.end_ms - span.start_ms for span in found[0].spans}
+    spans = {span.unit: span.end_ms - span.start_ms for span in found.spans}
     rows = [
         row(f"convolution or concatenation {number}", real, spans[unit.name])
         for number, (real, unit) in enumerate(
-            zip(IOS_SAMPLE_STAGES, _sample_order(graph), strict=True), 1
+            zip(ios_published.SAMPLE_STAGES, _sample_order(graph), strict=True), 1
         )
     ]
-    rows.append(row("sequential", IOS_SAMPLE[0], device.latency_ms(graph, plans[0])))
-    rows.append(row("IOS", IOS_SAMPLE[1], device.latency_ms(graph, plans[1])))
-    warps = mean_warps(found[1]) / mean_warps(found[0])
-    rows.append(row("resident warps, IOS / sequential", IOS_SAMPLE[2], warps, "x"))
+    sequential = ios_published.SAMPLE_LATENCIES[0]
+    rows.append(row("sequential", sequential, device.latency_ms(graph, plan)))
     return rows
 
 
@@ -323,7 +217,7 @@ def speed() -> dict[str, Any]:
         graph = at_batch(name, 1)
         oracle = StageOracle(SimDevice("v100"), graph)
         started = time.process_time()
-        IosScheduler().schedule(graph, oracle)
+        IosScheduler(strategies="parallel").schedule(graph, oracle)
         limited(f"IOS search of {name}", time.process_time() - started, limit)
         median = statistics.median(oracle.seconds) * 1e3
         print(f"    {len(oracle.seconds)} stages, median {median:.2f} ms")
@@ -344,11 +238,10 @@ def main() -> None:
     sections: dict[str, Callable[[], Any]] = {
         "IOS: its sample network, V100": ios_sample,
         "IOS: Inception-v3 by batch size, V100": ios_batches,
-        "IOS: schedules for two GPUs": ios_devices,
+        "IOS: networks at batch 1, V100": ios_networks,
         "Opara: streams against one, RTX 2080 SUPER": opara_batches,
         "gain by GPU": gains,
         "speed": speed,
-        "IOS: schedules at batch 1, V100": ios_schedules,
     }
     for title, section in sections.items():
         print(f"{title}\n  {'':44} {'publ.':>8} {'simul.':>8}")
