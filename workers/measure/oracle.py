@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from torch import Tensor
@@ -15,9 +16,10 @@ from workers.graph.signature import signature
 from workers.measure.layouts import Layout, read_layouts
 from workers.measure.measurement import Measurement, Round
 from workers.measure.profile_index import MemoryIndex, ProfileIndex, ProfileKey
+from workers.measure.recheck import TURNS, measure_in_turns
 from workers.measure.serial import Candidate, Measurer, SerialMeasurer
 from workers.measure.subgraph import subgraph
-from workers.schedulers.base import StageLatency
+from workers.schedulers.base import BUDGET, StageLatency
 from workers.schedules.lower import lower
 from workers.schedules.merge import merge_stages, mergeable
 from workers.schedules.schedule import Schedule, Stage, StageSchedule
@@ -61,6 +63,8 @@ class MeasuringOracle:
         """Stages that were measured; the others were known."""
         self.looked_up = 0
         """Stages that the index, or an equal stage of the same batch, answered."""
+        self.rechecked = 0
+        """Stages that were measured again; neither of the two above counts them."""
 
     @property
     def parallelism(self) -> int:
@@ -86,7 +90,32 @@ class MeasuringOracle:
         ]
 
     def recheck(self, stages: Sequence[Stage]) -> Sequence[StageLatency]:
-        return self.stage_latencies(stages)
+        """Measure stages again in turns, each at most once ever, and answer from that alone: what
+        was measured first is what they were chosen for. It stays in the index as it is, so that a
+        search that is repeated takes the same way; the second look is an entry of its own, whose
+        context ends in ``rechecked``. Computed latencies are not computed again.
+        """
+        looked_up = self.looked_up
+        first = self.stage_latencies(stages)
+        self.looked_up = looked_up
+        if self._device.facts.simulated:
+            return first
+        keys = [
+            _rechecked(self._key(stage)) if math.isfinite(answer.latency_ms) else None
+            for stage, answer in zip(stages, first, strict=True)
+        ]
+        wanted = {key: stage for key, stage in zip(keys, stages, strict=True) if key is not None}
+        known = self._known(list(wanted))
+        if missing := {key: stage for key, stage in wanted.items() if key not in known}:
+            known |= self._measure_again(missing)
+        return [
+            answer
+            if key is None
+            else StageLatency(known[key].latency_ms, known[key].reason)
+            if key in known
+            else replace(answer, reason=BUDGET)
+            for key, answer in zip(keys, first, strict=True)
+        ]
 
     def _known(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, Measurement]:
         found = self._index.lookup(keys)
@@ -113,6 +142,20 @@ class MeasuringOracle:
         if self.measured > before:
             self._on_round(batch.round)
         return dict(zip(keys, batch.measurements, strict=True))
+
+    def _measure_again(self, missing: Mapping[ProfileKey, Stage]) -> dict[ProfileKey, Measurement]:
+        """Empty if there was no time. What fewer turns than all say holds for this search alone."""
+        found, turns = measure_in_turns(
+            self._measurer,
+            [self._candidate(stage) for stage in missing.values()],
+            lambda: time.monotonic() >= self._deadline,
+            self._on_round,
+        )
+        self.rechecked += len(found)
+        fresh = dict(zip(missing, found, strict=False))
+        if turns == TURNS:
+            self._keep(dict(fresh))
+        return fresh
 
     def _keep(self, fresh: dict[ProfileKey, Measurement]) -> None:
         """Move the measurements to where they belong; ``fresh`` is empty then."""
@@ -180,3 +223,8 @@ class MeasuringOracle:
         units = [self._graph.unit(name) for name in stage.units]
         made = {name for unit in units for name in unit.outputs}
         return [*dict.fromkeys(n for unit in units for n in unit.inputs if n not in made)]
+
+
+def _rechecked(key: ProfileKey) -> ProfileKey:
+    """Of the measurement in turns of what ``key`` stands for."""
+    return replace(key, context=f"{key.context} rechecked")

@@ -20,7 +20,8 @@ BUDGET = "budget"
 
 @dataclass(frozen=True, slots=True)
 class StageLatency:
-    """A stage's latency, or infinity with the reason it has none (it failed, or BUDGET)."""
+    """A stage's latency, or infinity with the reason it has none (it failed, or BUDGET). A latency
+    with the reason BUDGET was not measured once more."""
 
     latency_ms: float
     reason: str | None = None
@@ -39,10 +40,11 @@ class LatencyOracle(Protocol):
         ...
 
     def recheck(self, stages: Sequence[Stage]) -> Sequence[StageLatency]:
-        """Measure stages once more, in turns, and answer from all that was measured of each.
+        """Measure stages once more, in turns, and answer from that alone.
 
         The fastest of many noisy measurements looks faster than it is; a search asks this of the
-        stages it has chosen. Where latencies are computed, the answer is as before.
+        stages it has chosen. Where latencies are computed, the answer is as before. So it is for
+        stages for which no time is left, with the reason BUDGET beside the latency.
         """
         ...
 
