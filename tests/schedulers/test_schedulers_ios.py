@@ -126,7 +126,7 @@ def test_it_beats_greedy_where_greedy_is_wrong() -> None:
 def test_each_distinct_stage_is_asked_once_small_ones_first() -> None:
     graph = graph_of(dag_of(INCEPTION_V3.successors))
     oracle = FakeClockOracle(longest_group)
-    result = IosScheduler(batch=50).schedule(graph, oracle)
+    result = IosScheduler(strategies="parallel", batch=50).schedule(graph, oracle)
     sizes = [len(stage.units) for stage in oracle.asked]
     assert sizes == sorted(sizes)
     assert len({frozenset(stage.units) for stage in oracle.asked}) == len(oracle.asked) == 790
@@ -140,7 +140,7 @@ def test_failed_stages_are_avoided_and_named() -> None:
     def breaks(stage: Stage) -> float:
         return math.inf if len(stage.groups) == 3 else longest_group(stage)
 
-    result = IosScheduler().schedule(graph, FakeClockOracle(breaks))
+    result = IosScheduler(strategies="parallel").schedule(graph, FakeClockOracle(breaks))
     assert result.predicted_ms == 4.0
     assert max(len(stage.groups) for stage in result.schedule.stages) == 2
     assert result.notes == ("1 of 15 stages failed: it broke (first: u1 | u2 | u3)",)
@@ -148,7 +148,8 @@ def test_failed_stages_are_avoided_and_named() -> None:
 
 def test_a_used_up_budget_leaves_what_was_measured() -> None:
     graph = graph_of(DIAMOND)
-    result = IosScheduler().schedule(graph, FakeClockOracle(longest_group, budget=4))
+    oracle = FakeClockOracle(longest_group, budget=4)
+    result = IosScheduler(strategies="parallel").schedule(graph, oracle)
     assert result.schedule.units == ("u0", "u1", "u2", "u3")
     assert result.predicted_ms == 4.0
     assert result.stages_measured == 4

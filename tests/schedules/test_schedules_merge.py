@@ -25,7 +25,8 @@ from workers.graph.random_inputs import random_inputs
 from workers.graph.serialize import graph_from_json, graph_to_json
 from workers.graph.units import regroup
 from workers.schedules.lower import lower
-from workers.schedules.merge import merge_graph, merge_stages, mergeable
+from workers.schedules.merge import merge_graph, merge_stages
+from workers.schedules.mergeable import mergeable
 from workers.schedules.schedule import ScheduleError, Stage, StageSchedule
 from workers.schedules.validate import validate
 from workers.zoo.inception_v3 import Grid8

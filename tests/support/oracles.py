@@ -16,10 +16,14 @@ class FakeClockOracle:
     """Answers from ``latency_of``, remembers what it was asked, and after ``budget`` stages
     answers only that its budget is used up."""
 
-    parallelism = 2
-
-    def __init__(self, latency_of: Callable[[Stage], float], budget: float = math.inf) -> None:
+    def __init__(
+        self,
+        latency_of: Callable[[Stage], float],
+        budget: float = math.inf,
+        parallelism: int = 1,
+    ) -> None:
         self._latency_of, self._budget = latency_of, budget
+        self.parallelism = parallelism
         self.asked: list[Stage] = []
         self.batches: list[int] = []
 

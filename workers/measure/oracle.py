@@ -21,7 +21,8 @@ from workers.measure.serial import Candidate, Measurer, SerialMeasurer
 from workers.measure.subgraph import subgraph
 from workers.schedulers.base import BUDGET, StageLatency
 from workers.schedules.lower import lower
-from workers.schedules.merge import merge_stages, mergeable
+from workers.schedules.merge import merge_stages
+from workers.schedules.mergeable import mergeable
 from workers.schedules.schedule import Schedule, Stage, StageSchedule
 
 

@@ -10,7 +10,7 @@ from workers.graph.operators import KINDS, is_kernel_free
 from workers.graph.passes.pointwise import is_pointwise
 from workers.graph.passes.rename import substituted
 from workers.schedules.layers import Layer, read_layer
-from workers.schedules.merged_layer import why_not_one
+from workers.schedules.merged_layer import layer_differences, misfit
 
 _LAYERS = ("conv", "linear", "matmul", "attention")
 
@@ -44,35 +44,35 @@ def read_units(graph: Graph, units: Sequence[str]) -> list[Anatomy] | str:
         return "there is nothing to merge one unit with"
     found = []
     for name in units:
-        anatomy = _take_apart(graph.unit(name), graph)
+        anatomy = take_apart(graph.unit(name), graph)
         if isinstance(anatomy, str):
             return f"unit {name!r} cannot be merged: {anatomy}"
         found.append(anatomy)
-    return next(_differences(found, graph), found)
-
-
-def _differences(found: Sequence[Anatomy], graph: Graph) -> Iterator[str]:
-    first = found[0]
     for other in found[1:]:
-        both = f"units {first.unit.name!r} and {other.unit.name!r}"
-        if _form(first.before) != _form(other.before):
-            yield f"{both} compute different things before their layers"
-            return
-        renamed = _renaming(first.before, other.before)
-        if renamed.get(other.layer.source, other.layer.source) != first.layer.source:
-            yield f"{both} read {first.layer.source!r} and {other.layer.source!r}"
-    reason = why_not_one([anatomy.layer for anatomy in found], graph)
-    if reason:
-        yield reason
-    for other in found[1:]:
-        if _form(first.after, first.stages) != _form(other.after, other.stages):
-            yield (
-                f"units {first.unit.name!r} and {other.unit.name!r} compute different things from"
-                f" the results of their layers: {_targets(first.after)} and {_targets(other.after)}"
-            )
+        for difference in differences(found[0], other, graph):
+            return difference
+    return misfit([anatomy.layer for anatomy in found], graph) or found
 
 
-def _take_apart(unit: Unit, graph: Graph) -> Anatomy | str:
+def differences(first: Anatomy, other: Anatomy, graph: Graph) -> Iterator[str]:
+    """Why two Units cannot be merged, whatever the frames of their layers; nothing if they can."""
+    both = f"units {first.unit.name!r} and {other.unit.name!r}"
+    if _form(first.before) != _form(other.before):
+        yield f"{both} compute different things before their layers"
+        return
+    renamed = _renaming(first.before, other.before)
+    if renamed.get(other.layer.source, other.layer.source) != first.layer.source:
+        yield f"{both} read {first.layer.source!r} and {other.layer.source!r}"
+    yield from layer_differences(first.layer, other.layer, graph)
+    if _form(first.after, first.stages) != _form(other.after, other.stages):
+        yield (
+            f"{both} compute different things from the results of their layers:"
+            f" {_targets(first.after)} and {_targets(other.after)}"
+        )
+
+
+def take_apart(unit: Unit, graph: Graph) -> Anatomy | str:
+    """The Unit taken apart, or why it cannot be merged with any other, in words."""
     layers = [o for o in unit.operators if KINDS[o.target] in _LAYERS]
     if len(layers) != 1:
         return f"it has {len(layers)} layers, not one"

@@ -39,21 +39,6 @@ class Merged:
     weights: Mapping[str, Tensor]
 
 
-def mergeable(graph: Graph, units: Sequence[str]) -> str | None:
-    """None if ``merge_stages`` can make one Unit of these, else why not, in words.
-
-    Each must hold one layer, a convolution without groups or a product with weights, of the same
-    kind and on the same value; what it computes before the layer must be the same, and so must
-    what it computes from the result, which may be pointwise operators only. Views may follow.
-    Layers may differ in their number of filters, in having a bias, and convolutions in kernel and
-    padding if the smaller kernel can lie in the larger (``merged_layer``).
-
-    Raises GraphError for a Unit that the graph lacks.
-    """
-    found = read_units(graph, units)
-    return found if isinstance(found, str) else None
-
-
 def merge_stages(schedule: Schedule, graph: Graph, weights: Mapping[str, Tensor]) -> Merged:
     """``merge_graph`` with the weights that the new graph needs: its own by their old names, and
     the merged ones, made on the device and with the type of their parts."""

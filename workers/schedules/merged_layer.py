@@ -34,18 +34,18 @@ class MergedWeight:
     pastes: tuple[Paste, ...]
 
 
-def why_not_one(layers: Sequence[Layer], graph: Graph) -> str | None:
-    """Why the layers, which read the same value, cannot be one, in words; None if they can."""
-    first = layers[0]
-    for layer in layers[1:]:
-        for difference in _differences(first, layer, graph):
-            return difference
-    if first.is_convolution:
-        return _misfit(layers, graph)
-    return None
+Frame = tuple[tuple[int, ...], tuple[int, ...]]
+"""Kernel and padding on each axis; empty for a product."""
 
 
-def _differences(first: Layer, other: Layer, graph: Graph) -> Iterator[str]:
+def frame_of(layer: Layer, graph: Graph) -> Frame:
+    if not layer.is_convolution:
+        return (), ()
+    return graph.values[layer.weight].shape[2:], layer.numbers(PADDING)
+
+
+def layer_differences(first: Layer, other: Layer, graph: Graph) -> Iterator[str]:
+    """Why two layers, which read the same value, cannot be one, whatever their frames."""
     both = f"{first.name!r} and {other.name!r}"
     if first.operator.target != other.operator.target:
         yield f"{both} are {first.operator.target} and {other.operator.target}"
@@ -93,26 +93,28 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return shape[:axis] + shape[axis + 1 :]
 
 
-def _misfit(layers: Sequence[Layer], graph: Graph) -> str | None:
-    """Why one of the kernels cannot lie in the largest so that the result stays the same."""
+def misfit(layers: Sequence[Layer], graph: Graph) -> str | None:
+    """Why the kernel of one of the layers, which differ in nothing else, cannot lie in the largest
+    so that the result stays the same; None if all can."""
+    if not layers[0].is_convolution:
+        return None
     kernel, padding = _frame(layers, graph)
     for layer in layers:
-        shape = graph.values[layer.weight].shape[2:]
+        own_kernel, own_padding = frame_of(layer, graph)
         for axis, dilation in enumerate(layer.numbers(DILATION)):
-            shift = padding[axis] - layer.numbers(PADDING)[axis]
-            if shift % dilation or shift // dilation > kernel[axis] - shape[axis]:
+            shift = padding[axis] - own_padding[axis]
+            if shift % dilation or shift // dilation > kernel[axis] - own_kernel[axis]:
                 return (
-                    f"kernel {shape[axis]} with padding {layer.numbers(PADDING)[axis]} of"
+                    f"kernel {own_kernel[axis]} with padding {own_padding[axis]} of"
                     f" {layer.name!r} does not lie in kernel {kernel[axis]} with padding"
                     f" {padding[axis]} on axis {axis}"
                 )
     return None
 
 
-def _frame(layers: Sequence[Layer], graph: Graph) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _frame(layers: Sequence[Layer], graph: Graph) -> Frame:
     """Kernel and padding of the merged convolution: the largest on each axis."""
-    kernels = [graph.values[layer.weight].shape[2:] for layer in layers]
-    paddings = [layer.numbers(PADDING) for layer in layers]
+    kernels, paddings = zip(*(frame_of(layer, graph) for layer in layers), strict=True)
     return (
         tuple(max(sizes) for sizes in zip(*kernels, strict=True)),
         tuple(max(sizes) for sizes in zip(*paddings, strict=True)),
@@ -146,8 +148,8 @@ class MergedLayer:
 
 
 def merged_layer(layers: Sequence[Layer], graph: Graph) -> MergedLayer:
-    """One layer with the filters of all, in their order. Needs layers of which ``why_not_one`` says
-    nothing.
+    """One layer with the filters of all, in their order. Needs layers of which
+    ``layer_differences`` and ``misfit`` say nothing.
 
     Before: ``conv2d(x, a, kernel 1)``, ``conv2d(x, b, kernel 3, padding 1)``. After:
     ``conv2d(x, ab, kernel 3, padding 1)``, where ``ab`` has the filters of ``a`` in the middle of

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from workers.graph.bitsets import bits
 from workers.graph.graph import Graph
+from workers.schedulers.endings import components
 from workers.schedulers.ios.parts import Part
 from workers.schedulers.ios.space import Indices
+from workers.schedulers.ios.threads import allotments
+from workers.schedules.mergeable import families, mergeable
 from workers.schedules.schedule import Stage, Strategy
+
+Strategies = Literal["both", "parallel", "merge"]
+"""The paper's IOS-Both, IOS-Parallel and IOS-Merge (Section 6.1)."""
+
+Threads = Literal["searched", "device"]
+"""Whether other threads are tried than those that a device gives to the groups of a stage."""
 
 
 class Way(NamedTuple):
@@ -39,10 +50,73 @@ class Options:
         return len(self.stage)
 
 
-def make_options(graph: Graph, part: Part) -> Options:
-    """Every stage of the part, concurrently."""
-    count = len(part.space.stages)
-    return Options(np.arange(count, dtype=np.int32), np.zeros(count, dtype=np.int32), (Way(),))
+def make_options(
+    graph: Graph,
+    part: Part,
+    strategies: Strategies = "both",
+    parallelism: int = 1,
+    threads: Threads = "searched",
+) -> Options:
+    """Every way in which each stage of the part may be run on a device of ``parallelism`` threads.
+
+    Of one stage the ways without merging come first, and among each the device's own threads. IOS-
+    Merge "only takes the 'operator merge' strategy": a stage is one Unit or a merge of several, and
+    one whose Units cannot be merged has no option.
+    """
+    stages = part.space.stages
+    every = np.arange(len(stages), dtype=np.int32)
+    concurrent = every[np.bitwise_count(stages) == 1] if strategies == "merge" else every
+    merged = every[:0] if strategies == "parallel" else every[mergeable_stages(graph, part)]
+    allotted: dict[Way, Indices] = {}
+    if threads == "searched" and parallelism > 1:
+        allotted = _with_threads(graph, part, concurrent, parallelism)
+        allotted |= {Way("merge", own): merged for own in allotments([0], [0], parallelism)}
+    found = {Way(): concurrent, Way("merge"): merged, **allotted}
+    stage = np.concatenate(list(found.values()))
+    way = np.repeat(np.arange(len(found), dtype=np.int32), [len(many) for many in found.values()])
+    order = np.lexsort((way, stage))
+    return Options(stage[order], way[order], tuple(found))
+
+
+def mergeable_stages(graph: Graph, part: Part) -> NDArray[np.bool_]:
+    """Which stages can be merged. Only sets within one family can, and of those with the same
+    frames one is tried for all."""
+    stages = part.space.stages
+    names = [graph.units[position].name for position in part.occurrences[0]]
+    bit = {name: np.uint64(1 << unit) for unit, name in enumerate(names)}
+    found = np.zeros(len(stages), dtype=bool)
+    for family in families(graph, names):
+        frames = [np.bitwise_or.reduce([bit[name] for name in units]) for units in family]
+        outside = ~np.bitwise_or.reduce(frames)
+        inside = np.flatnonzero((stages & outside == 0) & (np.bitwise_count(stages) > 1))
+        present = np.zeros(len(inside), dtype=np.uint64)
+        for number, frame in enumerate(frames):
+            present |= (stages[inside] & frame != 0).astype(np.uint64) << np.uint64(number)
+        _, example, kind = np.unique(present, return_index=True, return_inverse=True)
+        can = [
+            mergeable(graph, [names[unit] for unit in bits(int(stages[inside[first]]))]) is None
+            for first in example
+        ]
+        found[inside] = np.array(can, dtype=bool)[kind]
+    return found
+
+
+def _with_threads(
+    graph: Graph, part: Part, stages: Indices, parallelism: int
+) -> dict[Way, Indices]:
+    """Which of ``stages`` may be run with which threads other than the device's own."""
+    units = [graph.units[position] for position in part.occurrences[0]]
+    found: dict[Way, list[int]] = {}
+    for stage in stages.tolist():
+        groups = [
+            [units[unit] for unit in bits(group)]
+            for group in components(int(part.space.stages[stage]), part.space.successors)
+        ]
+        flops = [sum(unit.flops for unit in group) for group in groups]
+        bytes_moved = [sum(unit.bytes_moved for unit in group) for group in groups]
+        for threads in allotments(flops, bytes_moved, parallelism):
+            found.setdefault(Way(threads=threads), []).append(stage)
+    return {way: np.array(taken, dtype=np.int32) for way, taken in found.items()}
 
 
 def stage_of(

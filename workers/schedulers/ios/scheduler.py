@@ -6,6 +6,8 @@ Where this departs from the published algorithm, and why:
   the order that a guide chooses (``guides``), in batches that may be measured in parallel. A
   schedule of measured stages and a lower bound are known all along.
 - Blocks with equal structure are searched and measured once.
+- Of equal latencies concurrent execution wins over a merge, where GenerateStage takes the merge.
+- On a CPU a stage's groups may have other numbers of threads than the device gives them.
 - Equal latencies go to the schedule with fewer stages, then to the last stage whose bit mask is
   larger (its Units come later in the graph's order), so that the answer is always the same.
 """
@@ -25,11 +27,9 @@ from workers.schedulers.base import (
 )
 from workers.schedulers.endings import Convention, Pruning
 from workers.schedulers.ios.guides import Exhaustive, Guide
+from workers.schedulers.ios.options import Strategies, Threads
 from workers.schedulers.ios.parts import divide
 from workers.schedulers.ios.search import Search
-
-Strategies = Literal["both", "parallel", "merge"]
-"""The paper's IOS-Both, IOS-Parallel and IOS-Merge (Section 6.1)."""
 
 Mode = Literal["exhaustive", "exact", "guided"]
 """Which stages are measured: all of them, those that admissible bounds cannot exclude, or those
@@ -48,6 +48,7 @@ class IosScheduler:
     max_units_per_group: int = 3
     max_groups_per_stage: int = 8
     strategies: Strategies = "both"
+    threads: Threads = "searched"
     mode: Mode = "exhaustive"
     gap: float = 0.0
     convention: Convention = "paper"
@@ -61,6 +62,7 @@ class IosScheduler:
                 raise SchedulerError(f"ios: {option} is {value!r}; it must be an integer ≥ 1")
         for option, kind in (
             ("strategies", Strategies),
+            ("threads", Threads),
             ("mode", Mode),
             ("convention", Convention),
         ):
@@ -82,7 +84,7 @@ class IosScheduler:
     ) -> SearchResult:
         pruning = Pruning(self.max_units_per_group, self.max_groups_per_stage)
         division = divide(graph, pruning, self.convention, self.max_transitions)
-        search = Search(graph, division, oracle)
+        search = Search(graph, division, oracle, self.strategies, self.threads)
         gap = None if self.mode == "exhaustive" else self.gap
         search.run(self._guide(), self.batch, gap, observe)
         return search.result(self.name)

@@ -18,7 +18,7 @@ from workers.schedulers.base import (
 )
 from workers.schedulers.ios.guides import Guide, Question
 from workers.schedulers.ios.knowledge import Knowledge
-from workers.schedulers.ios.options import make_options
+from workers.schedulers.ios.options import Strategies, Threads, Way, make_options
 from workers.schedulers.ios.parts import Division
 from workers.schedules.schedule import Stage, StageSchedule
 
@@ -29,9 +29,21 @@ REFRESHES = 40
 class Search:
     """The parts of one graph while they are searched."""
 
-    def __init__(self, graph: Graph, division: Division, oracle: LatencyOracle) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        division: Division,
+        oracle: LatencyOracle,
+        strategies: Strategies = "both",
+        threads: Threads = "searched",
+    ) -> None:
         self._graph, self._division, self._oracle = graph, division, oracle
-        self.parts = [Knowledge(graph, part, make_options(graph, part)) for part in division.parts]
+        self.parts = [
+            Knowledge(
+                graph, part, make_options(graph, part, strategies, oracle.parallelism, threads)
+            )
+            for part in division.parts
+        ]
         self._occurrences = [len(part.occurrences) for part in division.parts]
         self._total = sum(len(part.options) for part in self.parts)
         self._asked = self._out_of_budget = 0
@@ -75,13 +87,19 @@ class Search:
         )
 
     def _single_units(self) -> list[Question]:
-        return [
+        """All ways to run Units alone, the plain ones first: a schedule for the least budget."""
+        found = [
             (index, int(option))
             for index, known in enumerate(self.parts)
             for option in np.flatnonzero(
                 np.bitwise_count(known.part.space.stages[known.options.stage]) == 1
             )
         ]
+        return sorted(found, key=lambda question: not self._is_plain(question))
+
+    def _is_plain(self, question: Question) -> bool:
+        options = self.parts[question[0]].options
+        return options.ways[int(options.way[question[1]])] == Way()
 
     def _ask(self, questions: Sequence[Question]) -> bool:
         """Ask and record. False if the budget is used up: nothing of the batch was known."""
