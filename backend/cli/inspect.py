@@ -109,8 +109,7 @@ def _inspect_adjacency(
     # The workers' side loads only for this command.
     from workers.graph.adjacency import AdjacencyError, parse_adjacency  # noqa: PLC0415
     from workers.runner.inspection import inspect_adjacency  # noqa: PLC0415
-    from workers.schedulers.counts import TooManyUnitsError  # noqa: PLC0415
-    from workers.schedulers.endings import Pruning  # noqa: PLC0415
+    from workers.schedulers.endings import Pruning, TooManyUnitsError  # noqa: PLC0415
 
     try:
         graph = parse_adjacency(file.read_bytes())

@@ -86,7 +86,7 @@ def test_counting_is_given_up(tmp_path: Path) -> None:
     found = adjacency_json(file, "--max-transitions", "10000", "--convention", "paper")
     assert found["counts"]["paper"] == {
         "more_than": 10_000,
-        "reason": "counting stopped after 10,000 endings",
+        "reason": "counting stopped after 10,000 transitions",
     }
     text = plait_inspect("--adjacency", file, "--max-transitions", "10000").stdout
     assert "more than 10,000" in text

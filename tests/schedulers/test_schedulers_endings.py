@@ -1,44 +1,37 @@
-"""The search space: exact counts of Table 1, and brute force on random DAGs."""
+"""States and endings: brute force on random DAGs, and spaces too large."""
 
 from __future__ import annotations
 
+import time
 from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ios_table1 import INCEPTION_V3, SQUEEZENET, Table1Block
-from support.graphs import Dag, dags, successors_of
+from ios_table1 import SQUEEZENET
+from support.graphs import Dag, chain, dags, successors_of
 
 from workers.graph.bitsets import bits
-from workers.schedulers.counts import Counts
 from workers.schedulers.endings import (
+    Convention,
     Pruning,
-    SearchSpace,
-    SpaceTooLargeError,
+    TooManyUnitsError,
     components,
-    search_space,
+    states,
 )
+from workers.schedulers.groups import SpaceTooLargeError, connected_convex_sets
+
+BOUNDS = st.sampled_from([None, 1, 2, 3])
 
 
-def counts(space: SearchSpace) -> Counts:
-    return Counts(space.states, space.transitions, space.schedules, len(space.stages))
-
-
-@pytest.mark.parametrize("block", [SQUEEZENET, INCEPTION_V3], ids=["squeezenet", "inception"])
-def test_exact_counts_of_table_1(block: Table1Block) -> None:
-    for (r, s), expected in block.published.items():
-        assert counts(search_space(block.successors, Pruning(r, s), "published")) == expected
-    for (r, s), expected in block.paper.items():
-        assert counts(search_space(block.successors, Pruning(r, s))) == expected
-
-
-def test_wider_than_a_machine_word() -> None:
-    """Two rows of 40 Units that meet: what is side by side are the rows, at every depth."""
-    rows = ((2,), (3,), *((unit + 2,) for unit in range(2, 78)), (80,), (80,), ())
-    space = search_space(rows, Pruning(1, 2))
-    assert space.states == 41 * 41 + 1
-    assert space.transitions == 40 * 40 * 3 + 2 * 40 + 1
+def endings_of_states(
+    dag: Dag, pruning: Pruning, convention: Convention = "paper"
+) -> dict[int, list[int]]:
+    """The endings of each state in ascending order."""
+    return {
+        state.units: sorted(state.endings.tolist())
+        for state in states(successors_of(dag), pruning, convention)
+    }
 
 
 def endings_by_definition(state: int, successors: Dag) -> list[int]:
@@ -84,18 +77,10 @@ def test_components_are_the_connected_ones(dag: Dag) -> None:
 
 
 @settings(deadline=None)
-@given(
-    dags(max_units=6),
-    st.sampled_from([None, 1, 2, 3]),
-    st.sampled_from([None, 1, 2, 3]),
-)
+@given(dags(max_units=6), BOUNDS, BOUNDS)
 def test_endings_are_those_of_the_definition(dag: Dag, r: int | None, s: int | None) -> None:
     successors = successors_of(dag)
-    space = search_space(successors, Pruning(r, s))
-    assert [state.bit_count() for state in space.endings] == sorted(
-        state.bit_count() for state in space.endings
-    )
-    for state, endings in space.endings.items():
+    for state, endings in endings_of_states(dag, Pruning(r, s)).items():
         expected = [
             ending
             for ending in endings_by_definition(state, successors)
@@ -103,25 +88,20 @@ def test_endings_are_those_of_the_definition(dag: Dag, r: int | None, s: int | N
             if s is None or len(groups) <= s
             if r is None or all(group.bit_count() <= r for group in groups)
         ]
-        assert sorted(endings) == sorted(expected)
+        assert endings == sorted(expected)
 
 
 @settings(deadline=None)
-@given(
-    dags(max_units=6),
-    st.sampled_from([None, 1, 2, 3]),
-    st.sampled_from([None, 1, 2, 3]),
-)
+@given(dags(max_units=6), BOUNDS, BOUNDS)
 def test_published_endings_have_groups_with_one_source(
     dag: Dag, r: int | None, s: int | None
 ) -> None:
     successors = successors_of(dag)
-    bounded = search_space(successors, Pruning(r, s))
-    published = search_space(successors, Pruning(r, s), "published")
-    for state, endings in published.endings.items():
+    bounded = endings_of_states(dag, Pruning(r, s))
+    for state, endings in endings_of_states(dag, Pruning(r, s), "published").items():
         expected = [
             ending
-            for ending in bounded.endings[state]
+            for ending in bounded[state]
             for groups in [components_by_definition(ending, successors)]
             if all(
                 sum(not any(group >> before & 1 for before in dag[unit]) for unit in bits(group))
@@ -129,28 +109,93 @@ def test_published_endings_have_groups_with_one_source(
                 for group in groups
             )
         ]
-        assert sorted(endings) == sorted(expected)
+        assert endings == expected
 
 
 @settings(deadline=None)
-@given(dags(max_units=7))
-def test_states_are_the_sets_closed_under_predecessors(dag: Dag) -> None:
+@given(dags(max_units=7), BOUNDS, BOUNDS)
+def test_states_are_the_sets_closed_under_predecessors(
+    dag: Dag, r: int | None, s: int | None
+) -> None:
     closed = {
         state
         for state in range(1, 1 << len(dag))
         if all(state >> before & 1 for unit in bits(state) for before in dag[unit])
     }
-    assert set(search_space(successors_of(dag), Pruning(1, 1)).endings) == closed
+    found = [state.units for state in states(successors_of(dag), Pruning(r, s))]
+    assert set(found) == closed
+    assert len(found) == len(closed)
+    for position, state in enumerate(found):
+        assert not any(other & ~state == 0 for other in found[position + 1 :])
 
 
-def test_the_limit_on_transitions_is_exact() -> None:
-    assert search_space(SQUEEZENET.successors, Pruning(), max_transitions=60).transitions == 60
-    with pytest.raises(SpaceTooLargeError) as raised:
-        search_space(SQUEEZENET.successors, Pruning(), max_transitions=59)
-    assert raised.value.more_than == 59
+@settings(deadline=None)
+@given(dags(max_units=7), BOUNDS, BOUNDS, st.sampled_from(["paper", "published"]))
+def test_every_stage_has_one_smallest_state(
+    dag: Dag, r: int | None, s: int | None, convention: Convention
+) -> None:
+    found = list(states(successors_of(dag), Pruning(r, s), convention))
+    stages = [stage for state in found for stage in state.stages.tolist()]
+    assert sorted(stages) == sorted({e for state in found for e in state.endings.tolist()})
 
 
-def test_a_huge_space_is_given_up_quickly() -> None:
-    independent = tuple(() for _ in range(60))
+@settings(deadline=None)
+@given(dags(max_units=7), st.integers(1, 7))
+def test_connected_convex_sets_by_definition(dag: Dag, max_units: int) -> None:
+    successors = successors_of(dag)
+    everything = (1 << len(dag)) - 1
+    endings = {
+        ending
+        for state in endings_of_states(dag, Pruning(1, 1))
+        for ending in endings_by_definition(state, successors)
+    }
+    expected = sorted(
+        stage
+        for stage in range(1, everything + 1)
+        if len(components_by_definition(stage, successors)) == 1
+        if stage.bit_count() <= max_units
+        if stage in endings
+    )
+    found = connected_convex_sets(successors, max_units)
+    assert sorted(found.tolist()) == expected
+    assert len(connected_convex_sets(successors, max_units, len(expected))) == len(expected)
     with pytest.raises(SpaceTooLargeError):
-        search_space(independent, Pruning(3, 8), max_transitions=10_000)
+        connected_convex_sets(successors, max_units, len(expected) - 1)
+
+
+@settings(deadline=None)
+@given(dags(max_units=6), BOUNDS, BOUNDS, st.sampled_from(["paper", "published"]))
+def test_the_limit_on_transitions_is_exact(
+    dag: Dag, r: int | None, s: int | None, convention: Convention
+) -> None:
+    successors, pruning = successors_of(dag), Pruning(r, s)
+    count = sum(len(state.endings) for state in states(successors, pruning, convention))
+    assert sum(len(state.endings) for state in states(successors, pruning, convention, count))
+    with pytest.raises(SpaceTooLargeError) as raised:
+        list(states(successors, pruning, convention, count - 1))
+    assert raised.value.more_than == count - 1
+
+
+def test_the_limit_is_exact_for_a_block_of_table_1() -> None:
+    assert list(states(SQUEEZENET.successors, Pruning(), "paper", 60))
+    with pytest.raises(SpaceTooLargeError, match="more than 59 transitions"):
+        list(states(SQUEEZENET.successors, Pruning(), "paper", 59))
+
+
+@pytest.mark.parametrize("pruning", [Pruning(), Pruning(3, 8), Pruning(1, 1), Pruning(None, 8)])
+def test_a_huge_space_is_given_up_quickly(pruning: Pruning) -> None:
+    """64 Units apart, and layers of eight with all edges between them."""
+    apart = tuple(() for _ in range(64))
+    layers = tuple(tuple(range(u // 8 * 8 + 8, min(64, u // 8 * 8 + 16))) for u in range(64))
+    started = time.process_time()
+    with pytest.raises(SpaceTooLargeError):
+        list(states(apart, pruning, "paper", 100_000))
+    with pytest.raises(SpaceTooLargeError):
+        list(states(layers, pruning, "paper", 2_000))
+    assert time.process_time() - started < 5
+
+
+def test_more_units_than_a_mask_has_bits_are_refused() -> None:
+    assert len(list(states(successors_of(chain(64)), Pruning(1, 1)))) == 64
+    with pytest.raises(TooManyUnitsError, match="65 Units and at most 64"):
+        list(states(successors_of(chain(65)), Pruning(1, 1)))

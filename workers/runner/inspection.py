@@ -11,8 +11,8 @@ from workers.graph.facts import BlockFacts, GraphFacts, UnitFacts, UnitPath, gra
 from workers.graph.graph import Graph, TensorSpec
 from workers.graph.serialize import graph_hash
 from workers.graph.width import width
-from workers.schedulers.counts import MAX_UNITS, Counts, TooLarge, count
-from workers.schedulers.endings import Convention, Pruning
+from workers.schedulers.counts import Counts, TooLarge, count
+from workers.schedulers.endings import MAX_UNITS, Convention, Pruning
 
 VERSION = 1
 

@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workers.graph.adjacency import in_topological_order
-from workers.schedulers.endings import Convention, Pruning, SpaceTooLargeError, states
+import numpy as np
 
-MAX_UNITS = 64
-"""The largest graph that is counted: wider ones than this are hopeless, longer ones are split."""
+from workers.graph.adjacency import in_topological_order
+from workers.schedulers.endings import Convention, Pruning, states
+from workers.schedulers.groups import SpaceTooLargeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,6 @@ class TooLarge:
     reason: str
 
 
-class TooManyUnitsError(ValueError):
-    """The graph has more Units than are counted."""
-
-
 def count(
     successors: Sequence[Sequence[int]],
     pruning: Pruning = Pruning(),  # noqa: B008  # frozen
@@ -48,31 +44,23 @@ def count(
     max_transitions: int | None = None,
     max_seconds: float = math.inf,
 ) -> Counts | TooLarge:
-    """Count the search space of a DAG of at most MAX_UNITS Units, in any order.
+    """Count the search space of a DAG of at most 64 Units, in any order.
 
-    The schedules are the paths from the state that holds every Unit to the empty one. A stage ends
-    many states, and of those the smallest consists of its Units and their ancestors; it is counted
-    there, where it holds every sink of the state.
+    The schedules are the paths from the state that holds every Unit to the empty one.
 
     Raises TooManyUnitsError, and AdjacencyError if there is a cycle.
     """
-    if len(successors) > MAX_UNITS:
-        raise TooManyUnitsError(
-            f"the graph has {len(successors)} Units and at most {MAX_UNITS} are counted;"
-            " divide it at its cut points and count the blocks"
-        )
     give_up = time.monotonic() + max_seconds
     paths = {0: 1}
     transitions = stages = 0
     try:
-        for units, sinks, endings in states(
-            in_topological_order(successors), pruning, convention, max_transitions
-        ):
+        for state in states(in_topological_order(successors), pruning, convention, max_transitions):
             if time.monotonic() > give_up:
                 return TooLarge(transitions, f"counting stopped after {max_seconds:g} s")
-            transitions += len(endings)
-            stages += sum([ending & sinks == sinks for ending in endings])
-            paths[units] = sum([paths[units ^ ending] for ending in endings])
+            transitions += len(state.endings)
+            stages += len(state.stages)
+            rests = state.endings ^ np.uint64(state.units)
+            paths[state.units] = sum([paths[rest] for rest in rests.tolist()])
     except SpaceTooLargeError as error:
-        return TooLarge(error.more_than, f"counting stopped after {max_transitions:,} endings")
+        return TooLarge(error.more_than, f"counting stopped after {max_transitions:,} transitions")
     return Counts(len(paths), transitions, paths[(1 << len(successors)) - 1], stages)

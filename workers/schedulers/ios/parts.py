@@ -12,9 +12,9 @@ from workers.graph.signature import signature
 from workers.schedulers.endings import (
     Convention,
     Pruning,
-    SpaceTooLargeError,
     components,
 )
+from workers.schedulers.groups import SpaceTooLargeError
 from workers.schedulers.ios.space import Space, build_space
 from workers.schedules.schedule import Stage
 

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.schedulers.endings import Convention, Pruning, SpaceTooLargeError, states
+from workers.schedulers.endings import Convention, Pruning, states
+from workers.schedulers.groups import Masks
 
-Masks = NDArray[np.uint64]
+__all__ = ["Indices", "Masks", "Space", "build_space"]
+
 Indices = NDArray[np.int32]
-
-MAX_UNITS = 64
-"""As many Units as a mask has bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,30 +58,33 @@ def build_space(
 ) -> Space:
     """The search space of a DAG of at most 64 Units, given in topological order.
 
-    Raises SpaceTooLargeError as ``endings.states`` does, and for more Units than a mask has bits.
+    Raises SpaceTooLargeError and TooManyUnitsError as ``endings.states`` does.
     """
-    if len(successors) > MAX_UNITS:
-        raise SpaceTooLargeError(max_transitions or 0)
     masks: list[int] = []
-    endings: list[NDArray[np.uint64]] = []
+    endings: list[Masks] = []
+    stages: list[Masks] = []
     for found in states(successors, pruning, convention, max_transitions):
         masks.append(found.units)
-        endings.append(np.array(found.endings, dtype=np.uint64))
-    return _in_order(successors, np.array(masks, dtype=np.uint64), endings)
+        endings.append(found.endings)
+        stages.append(found.stages)
+    return _in_order(
+        successors, np.array(masks, dtype=np.uint64), endings, np.sort(np.concatenate(stages))
+    )
 
 
-def _in_order(successors: Sequence[Sequence[int]], masks: Masks, endings: Sequence[Masks]) -> Space:
-    """The space of states in any order, the empty one not among them."""
+def _in_order(
+    successors: Sequence[Sequence[int]], masks: Masks, endings: Sequence[Masks], stages: Masks
+) -> Space:
+    """The space of states in any order, the empty one not among them, and of its stages."""
     sizes = np.bitwise_count(masks)
     order = np.lexsort((masks, sizes))
     counts = np.array([len(endings[position]) for position in order], dtype=np.int64)
     starts = np.concatenate([np.zeros(2, dtype=np.int64), np.cumsum(counts)])
     flat = np.concatenate([endings[position] for position in order])
-    stages, ending = np.unique(flat, return_inverse=True)
     ascending = np.concatenate([np.zeros(1, dtype=np.uint64), masks[order]])
-    state = np.repeat(np.arange(1, len(masks) + 1, dtype=np.int32), counts)
-    by_mask = np.argsort(ascending)
-    rest = by_mask[np.searchsorted(ascending, ascending[state] ^ flat, sorter=by_mask)]
+    state = np.repeat(np.arange(1, len(ascending), dtype=np.int32), counts)
+    by_mask = np.argsort(ascending).astype(np.int32)
+    rest = by_mask[np.searchsorted(ascending[by_mask], ascending[state] ^ flat)]
     bounds = np.searchsorted(sizes[order], np.arange(1, len(successors) + 2)) + 1
     return Space(
         successors=tuple(tuple(after) for after in successors),
@@ -90,7 +92,7 @@ def _in_order(successors: Sequence[Sequence[int]], masks: Masks, endings: Sequen
         stages=stages,
         starts=starts,
         state=state,
-        ending=ending.astype(np.int32),
-        rest=rest.astype(np.int32),
+        ending=np.searchsorted(stages, flat).astype(np.int32),
+        rest=rest,
         layers=tuple(int(starts[bound]) for bound in bounds),
     )
