@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from workers import zoo
-from workers.graph.graph import Graph
+from workers.graph.graph import Graph, Unit
 from workers.graph.importers.pt2 import import_program
 from workers.graph.passes import optimise
 
@@ -58,3 +58,16 @@ def at_batch(name: str, batch: int) -> Graph:
         for value, spec in graph.values.items()
     }
     return replace(graph, values=values)
+
+
+def sample_order(graph: Graph) -> list[Unit]:
+    """The sample network's Units as IOS numbers them from 1: 375 filters (continued), 750, 375
+    (joined at once), 750, the join."""
+    source = [unit for unit in graph.units if graph.inputs[0] in unit.inputs]
+    join = graph.units[-1]
+    wide = next(u for u in source if graph.values[u.outputs[0]].shape[1] == 750)
+    narrow = [u for u in source if u is not wide]
+    joined = next(u for u in narrow if u.outputs[0] in join.inputs)
+    continued = next(u for u in narrow if u is not joined)
+    last = next(u for u in graph.units if continued.outputs[0] in u.inputs)
+    return [continued, wide, joined, last, join]

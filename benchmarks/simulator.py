@@ -22,7 +22,7 @@ from typing import Any
 import ios_published
 import torch
 from machine import machine
-from networks import SAMPLE, at_batch
+from networks import SAMPLE, at_batch, sample_order
 
 from workers.devices.base import Timeline
 from workers.devices.sim.device import SimDevice
@@ -136,24 +136,12 @@ def ios_sample() -> list[dict[str, Any]]:
     rows = [
         row(f"convolution or concatenation {number}", real, spans[unit.name])
         for number, (real, unit) in enumerate(
-            zip(ios_published.SAMPLE_STAGES, _sample_order(graph), strict=True), 1
+            zip(ios_published.SAMPLE_STAGES, sample_order(graph), strict=True), 1
         )
     ]
     sequential = ios_published.SAMPLE_LATENCIES[0]
     rows.append(row("sequential", sequential, device.latency_ms(graph, plan)))
     return rows
-
-
-def _sample_order(graph: Graph) -> list[Any]:
-    """Units in IOS's order: 375 filters (continued), 750, 375 (joined at once), 750, the join."""
-    source = [unit for unit in graph.units if graph.inputs[0] in unit.inputs]
-    join = graph.units[-1]
-    wide = next(u for u in source if graph.values[u.outputs[0]].shape[1] == 750)
-    narrow = [u for u in source if u is not wide]
-    joined = next(u for u in narrow if u.outputs[0] in join.inputs)
-    continued = next(u for u in narrow if u is not joined)
-    last = next(u for u in graph.units if continued.outputs[0] in u.inputs)
-    return [continued, wide, joined, last, join]
 
 
 def opara_batches() -> list[dict[str, Any]]:
