@@ -1,76 +1,164 @@
-"""How a search went: what it had measured, and the best schedule it knew, over time."""
+"""How a search went: the best schedule against the bound, and how much of the space is settled."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from plotly.graph_objects import Figure, Scatter
 
 from backend.figures.schemas import FigureKind, Theme
-from backend.figures.theme import colour, empty, layout, milliseconds
+from backend.figures.theme import colour, empty, layout, milliseconds, tinted
 from backend.jobs.schemas import SearchEvent
 
 MAX_POINTS = 400
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A class of lines: its name, in the legend and in the hover, its dash, and its values."""
+
+    name: str
+    hover: str
+    dash: str
+    of: Callable[[SearchEvent], float | None]
+
+
+BEST = Line("best", "best %{y:.4~r} ms", "solid", lambda event: event.best_ms)
+BOUND = Line("proven bound", "proven bound %{y:.4~r} ms", "dash", lambda event: event.bound_ms)
+DOUBTFUL_BOUND = replace(BOUND, name="bound, not proven", hover="bound, not proven %{y:.4~r} ms")
+EXPECTED = Line("expected", "expected %{y:.4~r} ms", "dot", lambda event: event.expected_ms)
+
+# A logarithmic scale has no zero.
+COUNTS = {
+    "stages": (
+        Line("measured", "%{y:,} stages measured", "solid", lambda e: e.stages_measured or None),
+        Line("pruned", "%{y:,} stages pruned", "dash", lambda e: e.stages_pruned or None),
+        Line("all", "%{y:,} stages in all", "dot", lambda e: e.stages_total or None),
+    ),
+    "states": (
+        Line("visited", "%{y:,} states visited", "solid", lambda e: e.states_visited or None),
+        Line("pruned", "%{y:,} states pruned", "dash", lambda e: e.states_pruned or None),
+        Line("all", "%{y:,} states in all", "dot", lambda e: e.states or None),
+    ),
+}
+
+
 def search(events: Sequence[SearchEvent], simulated: bool, theme: Theme) -> Figure:
-    """Above, the best predicted latency; below, stages measured of all stages known. Three traces
-    per scheduler, in the order in which they began."""
+    """Above, the best predicted latency over the proven bound, the gap between them shaded, and
+    what a model expects; below, stages and states that are settled, of all, on logarithmic scales.
+
+    A colour is a scheduler's, in the order in which they began, and a dash a class of lines, which
+    the legends name once. Older events have neither bounds nor states: what they lack is left out.
+    """
     if not events:
         return Figure(layout=empty(theme, FigureKind.SEARCH, "no search has begun"))
+    names = list(dict.fromkeys(event.scheduler for event in events))
+    panels = ["stages", "states"] if any(event.states_visited for event in events) else ["stages"]
     traces = []
-    for position, scheduler in enumerate(dict.fromkeys(event.scheduler for event in events)):
-        own = _thin([event for event in events if event.scheduler == scheduler])
-        traces += _traces(scheduler, own, colour(position, theme))
-    return Figure(
-        traces,
-        layout(
-            theme,
-            FigureKind.SEARCH,
-            hovermode="x unified",
-            xaxis={"title": {"text": "search time (s)"}, "rangemode": "tozero", "anchor": "y2"},
-            yaxis={
-                "title": {"text": milliseconds("predicted", simulated)},
-                "domain": [0.56, 1.0],
-            },
-            yaxis2={"title": {"text": "stages"}, "domain": [0.0, 0.44], "rangemode": "tozero"},
-        ),
+    for position, name in enumerate(names):
+        own = _thin([event for event in events if event.scheduler == name])
+        shade = colour(position, theme)
+        traces += _latencies(own, shade, alone=len(names) == 1)
+        for number, what in enumerate(panels, start=2):
+            traces += [
+                _trace(own, line, shade, number, f"{what}, {line.name}") for line in COUNTS[what]
+            ]
+    drawn = [trace for trace in traces if any(value is not None for value in trace.y)]
+    _name_classes_once(drawn)
+    return Figure(drawn, _layout(events, panels, simulated, theme))
+
+
+def _latencies(events: Sequence[SearchEvent], shade: str, alone: bool) -> list[Scatter]:
+    """Since a schedule is known. The filling reaches to the trace before, which is the best's."""
+    known = [event for event in events if event.best_ms is not None]
+    holds = all(event.bound_holds for event in events)
+    scheduler = events[0].scheduler
+    best = _trace(known, BEST, shade, 1, scheduler, name=BEST.name if alone else scheduler)
+    bound = _trace(known, BOUND if holds else DOUBTFUL_BOUND, shade, 1, "bound")
+    bound.update(fill="tonexty", fillcolor=tinted(shade))
+    expected = _trace(known, EXPECTED, shade, 1, "expected")
+    for trace in (best, bound, expected):
+        trace.line.shape = "hv"
+    return [best, bound, expected]
+
+
+def _trace(
+    events: Sequence[SearchEvent],
+    line: Line,
+    shade: str,
+    number: int,
+    group: str,
+    name: str | None = None,
+) -> Scatter:
+    """A line of one scheduler in the panel that has the ``number``-th axis and legend."""
+    scheduler = events[0].scheduler if events else ""
+    return Scatter(
+        name=name or line.name,
+        # What is hidden stays hidden in the next figure, although that may have more lines.
+        uid=f"{scheduler}, {group}",
+        x=[round(event.elapsed_seconds, 3) for event in events],
+        y=[_short(line.of(event)) for event in events],
+        mode="lines",
+        line={"color": shade, "dash": line.dash},
+        yaxis="y" if number == 1 else f"y{number}",
+        legend="legend" if number == 1 else f"legend{number}",
+        legendgroup=group,
+        hovertemplate=f"{scheduler}: {line.hover}<extra></extra>",
     )
 
 
-def _traces(scheduler: str, events: Sequence[SearchEvent], shade: str) -> list[Scatter]:
-    """The upper trace stands for all three in the legend."""
-    seconds = [round(event.elapsed_seconds, 3) for event in events]
-    common: dict[str, Any] = {
-        "x": seconds,
-        "legendgroup": scheduler,
-        "mode": "lines",
+def _name_classes_once(traces: Sequence[Scatter]) -> None:
+    """In the legends. A click on a class hides its lines of all schedulers."""
+    named: set[str] = set()
+    for trace in traces:
+        trace.showlegend = trace.legendgroup not in named
+        named.add(trace.legendgroup)
+
+
+def _layout(
+    events: Sequence[SearchEvent], panels: Sequence[str], simulated: bool, theme: Theme
+) -> dict[str, Any]:
+    """The latencies take the upper half; the panels share the rest, each with room for its legend
+    above it."""
+    made = layout(
+        theme,
+        FigureKind.SEARCH,
+        height=200 + 140 * len(panels),
+        hovermode="x unified",
+        hoversubplots="axis",
+        xaxis={
+            "title": {"text": "search time (s)"},
+            "rangemode": "tozero",
+            "anchor": f"y{len(panels) + 1}",
+        },
+        yaxis={"title": {"text": milliseconds("predicted", simulated)}, "domain": [0.5, 1.0]},
+    )
+    most = {
+        "stages": max(event.stages_total for event in events),
+        "states": max(event.states for event in events),
     }
-    return [
-        Scatter(
-            name=scheduler,
-            y=[event.best_ms for event in events],
-            line={"color": shade, "shape": "hv"},
-            **common,
-        ),
-        Scatter(
-            name=f"{scheduler}, measured",
-            y=[event.stages_measured for event in events],
-            line={"color": shade},
-            yaxis="y2",
-            showlegend=False,
-            **common,
-        ),
-        Scatter(
-            name=f"{scheduler}, known",
-            y=[event.stages_total for event in events],
-            line={"color": shade, "dash": "dot"},
-            yaxis="y2",
-            showlegend=False,
-            **common,
-        ),
-    ]
+    room, share = 0.1, 0.5 / len(panels)
+    for index, what in enumerate(panels):
+        number, top = index + 2, 0.5 - index * share - room
+        made[f"yaxis{number}"] = {
+            "title": {"text": what},
+            "domain": [top + room - share, top],
+            "type": "log",
+            "range": [0, math.log10(max(most[what], 10)) + 0.15],
+            "dtick": 1 if most[what] < 10_000 else 2,
+            "tickformat": "~s",
+        }
+        made[f"legend{number}"] = {**made["legend"], "y": top + 0.005}
+    return made
+
+
+def _short(value: float | None) -> float | None:
+    """Six significant digits: more than can be seen, and half of what a float takes. A count stays
+    one."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _thin(events: Sequence[SearchEvent]) -> list[SearchEvent]:

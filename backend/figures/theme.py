@@ -47,6 +47,12 @@ def translucent(theme: Theme) -> tuple[str, str]:
     return _INK[theme], _AREA[theme]
 
 
+def tinted(shade: str) -> str:
+    """The filling of an area that belongs to the class of a line with the colour ``#RRGGBB``."""
+    red, green, blue = (int(shade[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.16)"
+
+
 def ink(theme: Theme) -> str:
     """The colour of text, and of what must stand out from every class."""
     return _INK[theme]

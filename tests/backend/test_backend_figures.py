@@ -221,30 +221,115 @@ def test_several_batch_sizes_stand_beside_each_other() -> None:
 # Search
 
 
-def test_search_has_three_traces_per_scheduler_however_long_it_was() -> None:
-    events = [searched(name, second) for name in ("greedy", "ios") for second in range(5000)]
-    made = plain(search(events, False, Theme.LIGHT))
-    assert len(made["data"]) == 6
-    assert [trace["name"] for trace in made["data"] if trace.get("showlegend", True)] == [
-        "greedy",
-        "ios",
+def named(figure: Figure) -> dict[str, dict[str, Any]]:
+    """The traces of one scheduler, those of the lower panels with their axis before the name."""
+    return {
+        trace["name"] if trace["yaxis"] == "y" else f"{trace['yaxis']}: {trace['name']}": trace
+        for trace in plain(figure)["data"]
+    }
+
+
+def guided(second: float, **fields: Any) -> SearchEvent:
+    """An event of a lazy search that has a model."""
+    values: dict[str, Any] = {
+        "states": 500,
+        "states_visited": 20,
+        "states_pruned": 300,
+        "stages_measured": 200,
+        "stages_pruned": 150_000,
+        "stages_total": 190_000,
+        "best_ms": 3.71,
+        "bound_ms": 3.52,
+        "expected_ms": 3.7,
+    }
+    return searched("ios", second, **{**values, **fields})
+
+
+def test_search_has_a_trace_for_each_class_however_long_it_was() -> None:
+    events = [
+        guided(second, best_ms=9 - second / 1e4).model_copy(update={"scheduler": name})
+        for name in ("greedy", "ios")
+        for second in range(5000)
     ]
+    made = plain(search(events, False, Theme.LIGHT))
+    assert len(made["data"]) == 2 * 9
     for trace in made["data"]:
         assert len(trace["x"]) == len(trace["y"]) <= MAX_POINTS + 1
         assert trace["x"][0] == 0
         assert trace["x"][-1] == 4999
         assert trace["x"] == sorted(trace["x"])
-    assert len(orjson.dumps(made)) < 100_000
+    assert len(orjson.dumps(made)) < 130_000
 
 
-def test_search_shows_what_is_known_so_far() -> None:
-    events = [searched("ios", 0.0, best_ms=None), searched("ios", 1.0)]
+def test_search_shades_the_gap_between_the_best_and_the_proven_bound() -> None:
+    events = [guided(1.0, bound_ms=3.0, expected_ms=None), guided(2.0)]
     made = plain(search(events, False, Theme.LIGHT))
-    best, done, known = made["data"]
-    assert best["y"] == [None, 99.0]
-    assert done["y"] == [0, 10]
-    assert known["y"] == [100, 100]
-    assert best["line"]["color"] == done["line"]["color"] == known["line"]["color"]
+    best, bound, expected = made["data"][:3]
+    assert [best["name"], bound["name"]] == ["best", "proven bound"]
+    assert bound["y"] == [3.0, 3.52]
+    assert bound["fill"] == "tonexty"  # to the trace before it, which is the best
+    assert "fill" not in best
+    assert expected["y"] == [None, 3.7]
+    assert expected["line"]["dash"] == "dot"
+    assert all(trace["line"]["shape"] == "hv" for trace in (best, bound, expected))
+
+
+def test_a_bound_that_did_not_hold_is_not_called_proven() -> None:
+    made = search([guided(1.0), guided(2.0, bound_holds=False)], False, Theme.LIGHT)
+    assert "bound, not proven" in named(made)
+    assert "proven bound" not in orjson.dumps(plain(made)).decode()
+
+
+def test_no_line_begins_before_a_schedule_is_known() -> None:
+    events = [guided(0.0, best_ms=None, bound_ms=1.0, expected_ms=None), guided(1.0)]
+    traces = named(search(events, False, Theme.LIGHT))
+    assert (traces["best"]["x"], traces["proven bound"]["x"]) == ([1.0], [1.0])
+    assert traces["y2: measured"]["x"] == [0.0, 1.0]
+
+
+def test_few_of_very_many_stages_can_still_be_read() -> None:
+    made = search([guided(0.0, stages_pruned=0), guided(1.0)], False, Theme.LIGHT)
+    traces = named(made)
+    assert traces["y2: measured"]["y"] == [200, 200]
+    assert traces["y2: pruned"]["y"] == [None, 150_000]  # a logarithm has no zero
+    assert traces["y2: all"]["y"] == [190_000, 190_000]
+    assert traces["y3: visited"]["y"] == [20, 20]
+    assert traces["y3: pruned"]["y"] == [300, 300]
+    assert traces["y3: all"]["y"] == [500, 500]
+    axis = plain(made)["layout"]["yaxis2"]
+    assert (axis["type"], axis["range"][0]) == ("log", 0)
+    assert 190_000 < 10 ** axis["range"][1] < 1_000_000
+
+
+def test_a_legend_names_each_class_once_and_schedulers_by_colour() -> None:
+    events = [
+        guided(float(second)).model_copy(update={"scheduler": name})
+        for name in ("astra", "ios")
+        for second in range(3)
+    ]
+    made = plain(search(events, False, Theme.LIGHT))["data"]
+    shown: dict[str, list[str]] = {}
+    for trace in made:
+        if trace["showlegend"]:
+            shown.setdefault(trace.get("legend", "legend"), []).append(trace["name"])
+    assert shown == {
+        "legend": ["astra", "proven bound", "expected", "ios"],
+        "legend2": ["measured", "pruned", "all"],
+        "legend3": ["visited", "pruned", "all"],
+    }
+    colours = [{trace["line"]["color"] for trace in made[i : i + 9]} for i in (0, 9)]
+    assert [len(each) for each in colours] == [1, 1]
+    assert colours[0] != colours[1]
+
+
+def test_the_search_of_an_older_service_still_draws() -> None:
+    events = [searched("ios", 0.0, best_ms=None), searched("ios", 1.0)]
+    made = search(events, False, Theme.LIGHT)
+    traces = named(made)
+    assert set(traces) == {"best", "y2: measured", "y2: all"}
+    assert traces["best"]["y"] == [99.0]
+    assert traces["y2: measured"]["y"] == [None, 10]
+    assert "yaxis3" not in plain(made)["layout"]
 
 
 @pytest.mark.parametrize("count", [1, 2, 399, 400, 401, 800, 801])

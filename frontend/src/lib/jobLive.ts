@@ -30,6 +30,17 @@ export interface JobLive {
   searches: Readonly<Record<string, SearchData>>;
 }
 
+/** What the events of an older service lack. */
+const ADDED_LATER: Partial<SearchData> = {
+  bound_ms: null,
+  expected_ms: null,
+  states_visited: 0,
+  states_pruned: 0,
+  stages_pruned: 0,
+  bound_holds: true,
+  ended: null,
+};
+
 export const NOTHING_YET: JobLive = { seq: 0, log: [], searches: {} };
 
 export const searchKey = (batchSize: number, scheduler: string) => `${batchSize}/${scheduler}`;
@@ -49,7 +60,7 @@ export function gather(live: JobLive, events: readonly JobEvent[]): JobLive {
       const data = event.data as unknown as StateData;
       lines.push({ ...stateLine(data), seq: event.seq, at: event.created_at });
     } else if (event.type === "search") {
-      const data = event.data as unknown as SearchData;
+      const data = { ...ADDED_LATER, ...event.data } as unknown as SearchData;
       searches[searchKey(data.batch_size, data.scheduler)] = data;
     }
   }

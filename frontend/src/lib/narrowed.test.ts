@@ -27,9 +27,11 @@ describe("narrowed", () => {
     const before = structuredClone(layout);
     narrowed(layout);
     expect(layout).toEqual(before);
-    expect(narrowed({ legend: { orientation: "h" } })["legend"]).toEqual({
-      orientation: "h",
-      font: { size: 10 },
-    });
+  });
+
+  it("finds the legends of all panels", () => {
+    const { legend, legend3 } = narrowed({ legend: { orientation: "h" }, legend3: { y: 0.2 } });
+    expect(legend).toEqual({ orientation: "h", font: { size: 10 } });
+    expect(legend3).toEqual({ y: 0.2, font: { size: 10 } });
   });
 });

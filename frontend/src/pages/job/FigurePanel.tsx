@@ -8,6 +8,8 @@ import { ErrorNotice } from "@/components/ErrorNotice";
 import { Panel } from "@/components/Panel";
 import { PlotlyFigure } from "@/components/PlotlyFigure";
 
+import classes from "./FigurePanel.module.css";
+
 const PADDING = 8;
 
 interface FigurePanelProps {
@@ -21,6 +23,8 @@ interface FigurePanelProps {
   height: number;
   /** Nothing more is to come: an empty figure need not keep its room. */
   finished: boolean;
+  /** Stands beside the figure, or above it where there is no room. */
+  aside?: ReactNode;
   /** What to say while there is nothing to draw. */
   empty: string;
 }
@@ -45,24 +49,25 @@ export function FigurePanel(props: FigurePanelProps) {
   const height = heightOf(query.data) ?? props.height;
   return (
     <Panel title={props.title} note={props.note} actions={props.actions} flush>
-      <div
-        style={{ height: empty && props.finished ? 64 : height, padding: `0 8px ${PADDING}px` }}
-        data-testid={`figure-${props.kind}`}
-      >
-        {query.isPending && <Skeleton h="100%" />}
-        {query.isError && !query.data && (
-          <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />
-        )}
-        {empty && (
-          <Center h="100%">
-            <Text size="sm" c="dimmed">
-              {props.empty}
-            </Text>
-          </Center>
-        )}
-        {query.data && !empty && (
-          <PlotlyFigure figure={query.data} label={props.title} />
-        )}
+      <div className={props.aside ? classes.beside : undefined}>
+        {props.aside && <div className={classes.aside}>{props.aside}</div>}
+        <div
+          style={{ height: empty && props.finished ? 64 : height, padding: `0 8px ${PADDING}px` }}
+          data-testid={`figure-${props.kind}`}
+        >
+          {query.isPending && <Skeleton h="100%" />}
+          {query.isError && !query.data && (
+            <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />
+          )}
+          {empty && (
+            <Center h="100%">
+              <Text size="sm" c="dimmed">
+                {props.empty}
+              </Text>
+            </Center>
+          )}
+          {query.data && !empty && <PlotlyFigure figure={query.data} label={props.title} />}
+        </div>
       </div>
     </Panel>
   );

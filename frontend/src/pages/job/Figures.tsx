@@ -6,7 +6,7 @@ import { searchKey } from "@/lib/jobLive";
 import { isFinished } from "@/lib/jobStates";
 
 import { FigurePanel } from "./FigurePanel";
-import { SearchNote } from "./SearchNote";
+import { SearchPanel } from "./SearchPanel";
 import { TimelinePanel } from "./TimelinePanel";
 
 const route = getRouteApi("/jobs/$jobId");
@@ -30,6 +30,12 @@ export function Figures({ job, searches }: FiguresProps) {
     <>
       {sizes.length > 1 && <BatchChoice sizes={sizes} chosen={batchSize} />}
       <Grid gap="md">
+        <Grid.Col span={12}>
+          <SearchPanel job={job} batchSize={batchSize} searches={ofBatch} />
+        </Grid.Col>
+        <Grid.Col span={12}>
+          <TimelinePanel job={job} batchSize={batchSize} />
+        </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 6 }}>
           <FigurePanel
             {...figure}
@@ -40,18 +46,6 @@ export function Figures({ job, searches }: FiguresProps) {
           />
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 6 }}>
-          <FigurePanel
-            {...figure}
-            kind="search"
-            title="Search"
-            note={<SearchNote searches={ofBatch} />}
-            empty="No scheduler has searched"
-          />
-        </Grid.Col>
-        <Grid.Col span={12}>
-          <TimelinePanel job={job} batchSize={batchSize} />
-        </Grid.Col>
-        <Grid.Col span={12}>
           <FigurePanel
             {...figure}
             kind="rounds"

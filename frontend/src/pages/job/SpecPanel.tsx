@@ -8,6 +8,7 @@ import { Panel } from "@/components/Panel";
 import { duration, schedulerName } from "@/lib/format";
 import { GRANULARITIES } from "@/lib/granularities";
 import { graphSearch } from "@/lib/graphChoice";
+import { iosFacts } from "@/lib/iosOptions";
 import { providerLabel } from "@/lib/providers";
 
 /** What was asked for. */
@@ -48,11 +49,6 @@ function searchFacts(spec: JobSpec): [string, ReactNode][] {
     ["Busy machine", spec.allow_noise ? "measured all the same" : null],
     ["Schedulers", spec.schedulers.map(schedulerName).join(", ")],
     ["Budget", `${duration(spec.budget_seconds)} for each batch size`],
-    [
-      "IOS pruning",
-      spec.schedulers.includes("ios")
-        ? `r = ${spec.ios.max_units_per_group}, s = ${spec.ios.max_groups_per_stage}`
-        : null,
-    ],
+    ...(spec.schedulers.includes("ios") ? iosFacts(spec) : []),
   ];
 }

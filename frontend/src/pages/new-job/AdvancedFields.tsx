@@ -4,6 +4,7 @@ import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
 import { GRANULARITIES } from "@/lib/granularities";
 
 import type { FormProps } from "./form";
+import { IosFields } from "./IosFields";
 
 interface AdvancedFieldsProps extends FormProps {
   opened: boolean;
@@ -35,24 +36,13 @@ export function AdvancedFields({ form, opened, onToggle }: AdvancedFieldsProps) 
             {...form.getInputProps("granularity")}
           />
           <NumberInput
-            label="IOS: r, units per group"
-            description="The longest chain that IOS runs as one group of a stage. Larger searches more."
-            allowDecimal={false}
-            {...form.getInputProps("maxUnitsPerGroup")}
-          />
-          <NumberInput
-            label="IOS: s, groups per stage"
-            description="How many groups IOS runs side by side at most. Larger searches more."
-            allowDecimal={false}
-            {...form.getInputProps("maxGroupsPerStage")}
-          />
-          <NumberInput
             label="Seed"
             description="Of the random inputs that the schedules are measured and verified with."
             allowDecimal={false}
             {...form.getInputProps("seed")}
           />
         </SimpleGrid>
+        <IosFields form={form} />
       </Collapse>
     </div>
   );

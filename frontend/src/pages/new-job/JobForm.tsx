@@ -15,7 +15,15 @@ import { MeasuringFields } from "./MeasuringFields";
 import { SchedulerField } from "./SchedulerField";
 import { SearchFields } from "./SearchFields";
 import { TargetFields } from "./TargetFields";
-import { FIELD_OF, invalid, isAdvanced, request, REQUEST_FIELDS, startingValues } from "./values";
+import {
+  FIELD_OF,
+  inForm,
+  invalid,
+  isAdvanced,
+  request,
+  REQUEST_FIELDS,
+  startingValues,
+} from "./values";
 
 interface JobFormProps {
   model: string | undefined;
@@ -39,10 +47,10 @@ export function JobForm({ model, devices }: JobFormProps) {
     if (!(error instanceof ApiProblem)) return setUnplaced([]);
     const { byField, rest } = errorsByField(error, REQUEST_FIELDS);
     const errors = Object.fromEntries(
-      REQUEST_FIELDS.filter((field) => byField[field]).map((field) => [
-        FIELD_OF[field],
-        byField[field],
-      ]),
+      REQUEST_FIELDS.flatMap((field) => {
+        const message = byField[field];
+        return message ? [[FIELD_OF[field], inForm(field, message)]] : [];
+      }),
     );
     form.setErrors(errors);
     showErrors(errors);

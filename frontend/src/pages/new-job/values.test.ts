@@ -2,7 +2,18 @@ import { describe, expect, it } from "vitest";
 
 import type { Device } from "@/api/types";
 
-import { DEFAULTS, FIELD_OF, invalid, onDevice, request, startingValues, type Values } from "./values";
+import document from "../../../openapi.json";
+
+import {
+  DEFAULTS,
+  FIELD_OF,
+  inForm,
+  invalid,
+  onDevice,
+  request,
+  startingValues,
+  type Values,
+} from "./values";
 
 const values = (part: Partial<Values>): Values => ({
   ...DEFAULTS,
@@ -52,6 +63,28 @@ describe("request", () => {
   it("leaves the sequence length to the model unless one is given", () => {
     expect(request(values({})).sequence_length).toBeNull();
     expect(request(values({ sequenceLength: "128" })).sequence_length).toBe(128);
+  });
+
+  it("sends the gap as the fraction that it is, and reads its errors as such", () => {
+    expect(request(values({ gapPercent: "2.5" })).ios.gap).toBe(0.025);
+    expect(inForm("ios.gap", "less than 1")).toContain("1 % is 0.01");
+    expect(inForm("seed", "too large")).toBe("too large");
+  });
+
+  it("starts from the service's own defaults", () => {
+    const { JobCreate, IosOptions } = document.components.schemas;
+    const defaults = (properties: Record<string, object>) =>
+      Object.fromEntries(
+        Object.entries(properties).flatMap(([name, property]) =>
+          "default" in property ? [[name, property.default]] : [],
+        ),
+      );
+    const body = request(values({}));
+    expect(body.ios).toEqual(defaults(IosOptions.properties));
+    expect({ ...body, purpose: "tune" }).toMatchObject({
+      model: "zoo:squeezenet",
+      ...defaults(JobCreate.properties),
+    });
   });
 
   it("has a place in the form for every field's error", () => {

@@ -89,6 +89,10 @@ export function invalid(values: Values): Partial<Record<keyof Values, string>> {
   return errors;
 }
 
+/** The service's word on a field, where its unit is not the form's. */
+export const inForm = (field: keyof typeof FIELD_OF, message: string) =>
+  field === "ios.gap" ? `${message} (as a fraction: 1 % is 0.01)` : message;
+
 export function request(values: Values): TuningJob {
   return {
     name: values.name.trim(),

@@ -1,0 +1,88 @@
+/** Where a search stands, in words. What is not proven never reads as if it were. */
+import type { SearchData } from "@/api/types";
+
+import { count, milliseconds, percent } from "./format";
+
+/** What the words need; an event has it, and so has a result that has read its free JSON. */
+export type Standing = Pick<
+  SearchData,
+  "best_ms" | "bound_ms" | "expected_ms" | "bound_holds" | "ended"
+>;
+
+const ENDINGS: Record<NonNullable<SearchData["ended"]>, string> = {
+  complete: "every stage was measured, so nothing in the search space is faster",
+  optimal: "proven optimal: nothing in the search space is faster",
+  gap: "within the gap that was asked for",
+  converged: "nothing better is expected, which is not proven",
+  budget: "the budget was used up",
+};
+
+/** How far the best may be from the optimum, as a share of the best; null while that is open. */
+export function gapOf({ best_ms: best, bound_ms: bound }: Standing): number | null {
+  if (best === null || best <= 0 || bound === null) return null;
+  return Math.max(0, (best - bound) / best);
+}
+
+/** `best 3.710 ms, proven bound 3.520 ms, gap 5.1 %`, as far as that is known. */
+export function standingWords(search: Standing): string {
+  const gap = gapOf(search);
+  const { best_ms: best, bound_ms: bound, bound_holds: holds, expected_ms: expected } = search;
+  return [
+    best !== null && `best ${milliseconds(best)}`,
+    best !== null && bound !== null && boundWords(bound, holds),
+    gap !== null && holds && `gap ${percent(gap)}`,
+    expected !== null && `expected ${milliseconds(expected)} (not proven)`,
+  ]
+    .filter((words) => words !== false)
+    .join(", ");
+}
+
+function boundWords(bound: number, holds: boolean): string {
+  return holds ? `proven bound ${milliseconds(bound)}` : `bound ${milliseconds(bound)} (not proven)`;
+}
+
+/** Why the search ended; `null` while it goes on. */
+export function endingWords({ ended, bound_holds: holds }: Standing): string | null {
+  if (ended === null) return null;
+  const leansOnBound = ended === "optimal" || ended === "gap";
+  return leansOnBound && !holds
+    ? "as near to its bound as was asked for, but the bound did not hold: not proven"
+    : ENDINGS[ended];
+}
+
+/** Names and values for a list, and what does not apply without a value. */
+export function standingFacts(
+  search: SearchData,
+  { simulated, running }: { simulated: boolean; running: boolean },
+): [string, string | null][] {
+  const { best_ms: best, bound_ms: bound, bound_holds: holds, expected_ms: expected } = search;
+  const gap = gapOf(search);
+  const time = (ms: number) => `${milliseconds(ms)}${simulated ? " (simulated)" : ""}`;
+  return [
+    ["Best predicted", best === null ? "none known yet" : time(best)],
+    [
+      holds ? "Proven bound" : "Bound",
+      bound === null
+        ? null
+        : `${time(bound)}${holds ? "" : ", not proven: a stage was faster than its own bound"}`,
+    ],
+    ["Gap", gap === null || !holds ? null : percent(gap)],
+    ["Expected", expected === null ? null : `${time(expected)} by a model, not proven`],
+    ["Stages", settled(search.stages_measured, "measured", search.stages_pruned, search.stages_total)],
+    [
+      "States",
+      search.states_visited === 0
+        ? count(search.states)
+        : settled(search.states_visited, "visited", search.states_pruned, search.states),
+    ],
+    ["Transitions", count(search.transitions)],
+    ["Parts solved", `${count(search.block)} of ${count(search.blocks)}`],
+    ["Status", endingWords(search) ?? (running ? "searching" : null)],
+  ];
+}
+
+/** `200 measured, 150,000 pruned, of 190,000`. */
+function settled(done: number, verb: string, pruned: number, all: number): string {
+  const without = pruned > 0 ? `, ${count(pruned)} pruned` : "";
+  return `${count(done)} ${verb}${without}, of ${count(all)}`;
+}

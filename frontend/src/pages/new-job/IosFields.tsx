@@ -1,0 +1,68 @@
+import { Fieldset, NumberInput, Select, SimpleGrid } from "@mantine/core";
+
+import { SEARCH_MODES, STRATEGIES } from "@/lib/iosOptions";
+
+import type { FormProps } from "./form";
+
+const choices = (of: Record<string, { label: string }>) =>
+  Object.entries(of).map(([value, { label }]) => ({ value, label }));
+
+/** What IOS searches and how; of no use without it. */
+export function IosFields({ form }: FormProps) {
+  const { schedulers, searchMode, strategies } = form.values;
+  const chosen = schedulers.includes("ios");
+  return (
+    <Fieldset
+      legend={chosen ? "IOS" : "IOS, which is not among the schedulers"}
+      mt="md"
+      disabled={!chosen}
+      data-testid="new-job-ios"
+    >
+      <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md">
+        <Select
+          label="Search"
+          description={SEARCH_MODES[searchMode].note}
+          data={choices(SEARCH_MODES)}
+          allowDeselect={false}
+          data-testid="new-job-search-mode"
+          {...form.getInputProps("searchMode")}
+        />
+        <Select
+          label="Stages"
+          description={STRATEGIES[strategies].note}
+          data={choices(STRATEGIES)}
+          allowDeselect={false}
+          data-testid="new-job-strategies"
+          {...form.getInputProps("strategies")}
+        />
+        <NumberInput
+          label="Gap"
+          description={
+            searchMode === "exhaustive"
+              ? "An exhaustive search ends when everything is measured."
+              : "Ends as soon as the best schedule is proven to be this close to the optimum."
+          }
+          suffix=" %"
+          step={1}
+          disabled={searchMode === "exhaustive"}
+          data-testid="new-job-gap"
+          {...form.getInputProps("gapPercent")}
+        />
+        <SimpleGrid cols={2} spacing="md">
+          <NumberInput
+            label="r"
+            description="Units per group at most. More searches more."
+            allowDecimal={false}
+            {...form.getInputProps("maxUnitsPerGroup")}
+          />
+          <NumberInput
+            label="s"
+            description="Groups per stage at most. More searches more."
+            allowDecimal={false}
+            {...form.getInputProps("maxGroupsPerStage")}
+          />
+        </SimpleGrid>
+      </SimpleGrid>
+    </Fieldset>
+  );
+}
