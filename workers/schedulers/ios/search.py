@@ -11,12 +11,13 @@ import numpy as np
 from workers.graph.graph import Graph
 from workers.schedulers.base import (
     BUDGET,
+    Ended,
     LatencyOracle,
     SearchObserver,
     SearchProgress,
     SearchResult,
 )
-from workers.schedulers.ios.guides import Guide, Question
+from workers.schedulers.ios.guides import Exhaustive, Guide, Question
 from workers.schedulers.ios.knowledge import Knowledge
 from workers.schedulers.ios.options import Strategies, Threads, Way, make_options
 from workers.schedulers.ios.parts import Division
@@ -47,11 +48,14 @@ class Search:
         self._occurrences = [len(part.occurrences) for part in division.parts]
         self._total = sum(len(part.options) for part in self.parts)
         self._asked = self._out_of_budget = 0
+        self._exhaustive = False
+        self._ended: Ended | None = None
 
     def run(self, guide: Guide, batch: int, gap: float | None, observe: SearchObserver) -> None:
         """Measure all single Units, then what ``guide`` chooses. Ends when the guide is done, when
         the budget is used up, or when the best schedule is within ``gap`` of the bound, if given.
         """
+        self._exhaustive = isinstance(guide, Exhaustive)
         self._report(observe)
         units = self._single_units()
         in_time = all(
@@ -72,13 +76,18 @@ class Search:
                 since = 0
             self._report(observe)
         self._refresh()
+        self._ended = self._why_ended(gap)
         self._report(observe)
 
     def result(self, scheduler: str) -> SearchResult:
         return SearchResult(
             schedule=StageSchedule(scheduler, tuple(self._stages())),
             predicted_ms=self._best_ms,
-            bound_ms=self._bound_ms,
+            bound_ms=_finite(self._bound_ms),
+            ended=self._ended,
+            states_visited=sum(part.standing.visited for part in self.parts),
+            states_pruned=sum(part.standing.states_pruned for part in self.parts),
+            stages_pruned=sum(part.standing.stages_pruned for part in self.parts),
             states=sum(len(part.part.space.states) for part in self.parts),
             transitions=sum(part.part.space.transitions for part in self.parts),
             stages_measured=self._asked,
@@ -124,13 +133,23 @@ class Search:
         best = self._best_ms
         return gap is not None and best is not None and best - self._bound_ms <= gap * best
 
+    def _why_ended(self, gap: float | None) -> Ended:
+        if self._asked == self._total:
+            return "complete"
+        if self._close_enough(0.0):
+            return "optimal"
+        if self._close_enough(gap):
+            return "gap"
+        return "budget" if self._out_of_budget else "converged"
+
     @property
     def _best_ms(self) -> float | None:
-        total = sum(
-            known.standing.best.latency_ms * count
-            for known, count in zip(self.parts, self._occurrences, strict=True)
+        return _finite(
+            sum(
+                known.standing.best.latency_ms * count
+                for known, count in zip(self.parts, self._occurrences, strict=True)
+            )
         )
-        return total if math.isfinite(total) else None
 
     @property
     def _bound_ms(self) -> float:
@@ -147,7 +166,6 @@ class Search:
 
     def _report(self, observe: SearchObserver) -> None:
         standings = [known.standing for known in self.parts]
-        best, bound = self._best_ms, self._bound_ms
         observe(
             SearchProgress(
                 block=sum(standing.bound_ms >= standing.best.latency_ms for standing in standings),
@@ -156,11 +174,13 @@ class Search:
                 transitions=sum(known.part.space.transitions for known in self.parts),
                 stages_measured=self._asked,
                 stages_total=self._total,
-                best_ms=best,
-                bound_ms=bound,
+                best_ms=self._best_ms,
+                bound_ms=_finite(self._bound_ms),
                 states_visited=sum(standing.visited for standing in standings),
                 states_pruned=sum(standing.states_pruned for standing in standings),
                 stages_pruned=sum(standing.stages_pruned for standing in standings),
+                remaining=self._total - self._asked if self._exhaustive else None,
+                ended=self._ended,
             )
         )
 
@@ -178,3 +198,8 @@ class Search:
         if self._out_of_budget:
             left = self._total - self._asked
             yield f"the budget was used up with {left} of {self._total} stages not measured"
+
+
+def _finite(latency_ms: float) -> float | None:
+    """None instead of an infinite latency, which is that of a graph that cannot be run."""
+    return latency_ms if math.isfinite(latency_ms) else None
