@@ -24,9 +24,11 @@ SCHEDULE = StageSchedule(
 )
 
 
-def test_a_schedule_survives_json() -> None:
-    text = json.dumps(schedule_to_json(SCHEDULE, KEY))
-    assert schedule_from_json(json.loads(text)) == (SCHEDULE, KEY)
+@pytest.mark.parametrize("barriers", [True, False])
+def test_a_schedule_survives_json(barriers: bool) -> None:
+    schedule = replace(SCHEDULE, barriers=barriers)
+    text = json.dumps(schedule_to_json(schedule, KEY))
+    assert schedule_from_json(json.loads(text)) == (schedule, KEY)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,7 @@ def test_a_schedule_survives_json() -> None:
         ({"kind": "tasks"}, "'tasks'; known: stages"),
         ({"stages": [{"groups": []}]}, "strategy"),
         ({"key": {}}, "graph_hash"),
+        ({"barriers": "no"}, "'barriers' is 'no', neither true nor false"),
     ],
 )
 def test_a_wrong_field_is_named(change: dict[str, Any], words: str) -> None:

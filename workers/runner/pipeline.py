@@ -10,6 +10,7 @@ from workers.devices.base import DeviceError, DeviceFacts
 from workers.graph.importers.source import ModelSource
 from workers.graph.serialize import graph_hash
 from workers.measure.oracle import MeasuringOracle
+from workers.runner.barriers import without_needless_barriers
 from workers.runner.delivery import deliver
 from workers.runner.importing import import_graph
 from workers.runner.quiet import Watch
@@ -36,7 +37,10 @@ def run_job(spec: JobSpec, model_name: str, source: ModelSource, place: Workplac
         place.recorder.enter_tuning()
         watch = Watch.over(place.device.facts, place.noise, reporter)
         watch.wait()
-        candidates = _search(spec, model, place, reporter)
+        candidates = [
+            without_needless_barriers(candidate, model, place, reporter, watch, spec.seed)
+            for candidate in _search(spec, model, place, reporter)
+        ]
         place.recorder.enter_verifying()
         summaries.append(deliver(model_name, source, model, candidates, place, reporter, watch))
     place.recorder.succeed(summaries)

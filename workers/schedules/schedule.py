@@ -149,6 +149,9 @@ def schedule_from_json(data: Mapping[str, Any]) -> tuple[Schedule, ScheduleKey]:
 
 
 def _stages(data: Mapping[str, Any]) -> Schedule:
+    barriers = data.get("barriers", True)
+    if not isinstance(barriers, bool):
+        raise TypeError(f"'barriers' is {barriers!r}, neither true nor false")
     return StageSchedule(
         scheduler=data["scheduler"],
         stages=tuple(
@@ -159,7 +162,7 @@ def _stages(data: Mapping[str, Any]) -> Schedule:
             )
             for stage in data["stages"]
         ),
-        barriers=data.get("barriers", True),
+        barriers=barriers,
     )
 
 
