@@ -1,12 +1,15 @@
 """The experiments of the IOS paper on simulated GPUs, beside what the paper and its repository say.
 
-    .venv/bin/python benchmarks/ios_figures/run.py [--only SECTION ...] [--mode exact|exhaustive]
+    .venv/bin/python benchmarks/ios_figures/run.py [--only SECTION ...] [--large MODE]
         [--output benchmarks/results/ios_figures.json] [--document docs/ios.md]
 
 Nothing here ran on a GPU: every latency is of ``SimDevice(gpu, "streams")``, whose launches a CPU
-thread issues one by one as IOS's engine does. ``--only`` runs some sections and leaves the others
-in the output file as they are. ``--document`` writes the tables of the output file into the
-document, between the comments that name them. ``--only`` without sections does nothing else.
+thread issues one by one as IOS's engine does, or of one CUDA Graph in the sections that say so.
+
+``--only`` runs some sections, such as ``schedules_v100`` or ``schedules_v100:randwire``, and leaves
+the others in the output file as they are. ``--document`` writes the tables of the output file into
+the document, between the comments that name them. ``--only`` without sections does nothing else.
+Searches are exhaustive, as the paper's; for NASNet and RandWire ``--large`` says how they go.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -39,17 +43,18 @@ NOTE = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", nargs="*", choices=tuple(SECTIONS), default=tuple(SECTIONS))
-    parser.add_argument("--mode", choices=get_args(Mode), default="exact")
+    parser.add_argument("--only", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
+    parser.add_argument("--large", choices=get_args(Mode), default="exact")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--document", type=Path)
     options = parser.parse_args()
+    chosen = _chosen(options.only)
     taken_on = machine()
     report: dict[str, Any] = {"simulated": True, "note": NOTE, "sections": {}}
     if options.output and options.output.exists():
         report["sections"] = json.loads(options.output.read_text())["sections"]
-    searches = Searches(options.mode)
-    for name in options.only:
+    searches = Searches(options.large)
+    for name in chosen:
         print(f"{name} (simulated)", flush=True)
         started = time.process_time()
         rows = SECTIONS[name](searches)
@@ -57,7 +62,6 @@ def main() -> None:
             "computed_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": taken_on,
             "simulator": MODEL_VERSION,
-            "mode": options.mode,
             "cpu_seconds": round(time.process_time() - started, 1),
             "rows": _rounded(rows),
         }
@@ -66,6 +70,16 @@ def main() -> None:
             options.output.write_text(json.dumps(report, indent=1) + "\n")
     if options.document:
         fill(options.document, report["sections"])
+
+
+def _chosen(only: Sequence[str] | None) -> list[str]:
+    """All sections, or those of a name, with or without a network after a colon."""
+    if only is None:
+        return list(SECTIONS)
+    known = {*SECTIONS, *(name.partition(":")[0] for name in SECTIONS)}
+    if unknown := [name for name in only if name not in known]:
+        raise SystemExit(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    return [name for name in SECTIONS if {name, name.partition(":")[0]} & {*only}]
 
 
 def _rounded(value: Any) -> Any:

@@ -25,6 +25,9 @@ from workers.schedules.lower import lower
 from workers.schedules.merge import merge_graph
 from workers.schedules.schedule import StageSchedule
 
+LARGE = ("nasnet_a_large", "randwire")
+"""To measure all stages of these takes IOS an hour, and a simulator longer than anyone waits."""
+
 STRATEGIES: dict[str, Strategies] = {
     "IOS-Merge": "merge",
     "IOS-Parallel": "parallel",
@@ -47,9 +50,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Found:
-    """A schedule and what finding it took."""
+    """A schedule and what finding it took. ``bound_ms``: no schedule is faster, stage by stage."""
 
     schedule: StageSchedule
+    mode: Mode
+    predicted_ms: float | None
+    bound_ms: float | None
     stages_measured: int
     stages_total: int
     cpu_seconds: float
@@ -63,6 +69,9 @@ class Found:
                 len(stage.groups) > 1 and stage.strategy == "concurrent" for stage in stages
             ),
             "stages_merged": sum(stage.strategy == "merge" for stage in stages),
+            "mode": self.mode,
+            "predicted_ms": self.predicted_ms,
+            "bound_ms": self.bound_ms,
             "stages_measured": self.stages_measured,
             "stages_distinct": self.stages_total,
             "cpu_seconds": round(self.cpu_seconds, 2),
@@ -70,10 +79,11 @@ class Found:
 
 
 class Searches:
-    """Remembers schedules and, as a job does, every stage that was simulated."""
+    """Remembers schedules and, as a job does, every stage that was simulated. ``large`` is how
+    large networks are searched; the others are exhaustively."""
 
-    def __init__(self, mode: Mode) -> None:
-        self.mode = mode
+    def __init__(self, large: Mode) -> None:
+        self.large = large
         self._index = MemoryIndex()
         self._devices: dict[tuple[str, Issue], SimDevice] = {}
         self._found: dict[Wanted, Found] = {}
@@ -123,7 +133,18 @@ class Searches:
         seconds = time.process_time() - started
         if not isinstance(result.schedule, StageSchedule):
             raise TypeError(f"{wanted.kind} has no stages")
-        return Found(result.schedule, result.stages_measured, result.stages_total, seconds)
+        return Found(
+            result.schedule,
+            self._mode(wanted),
+            result.predicted_ms,
+            result.bound_ms,
+            result.stages_measured,
+            result.stages_total,
+            seconds,
+        )
+
+    def _mode(self, wanted: Wanted) -> Mode:
+        return self.large if wanted.network in LARGE else "exhaustive"
 
     def _scheduler(self, wanted: Wanted) -> Scheduler:
         if wanted.kind == "sequential":
@@ -134,7 +155,7 @@ class Searches:
             max_units_per_group=wanted.r,
             max_groups_per_stage=wanted.s,
             strategies=STRATEGIES[wanted.kind],
-            mode=self.mode,
+            mode=self._mode(wanted),
         )
 
 

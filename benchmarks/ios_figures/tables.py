@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ios_published import LAST_BLOCK_GAINS, SAMPLE_IOS_STAGES
+
 Row = dict[str, Any]
 Rows = Sequence[Row]
 Column = tuple[str, Callable[[Row], str]]
@@ -21,17 +23,24 @@ TITLES = {
 
 def fill(document: Path, sections: Mapping[str, Any]) -> None:
     """Replace what stands between ``<!-- NAME -->`` and ``<!-- end of NAME -->`` by the table of
-    that name, for every table whose section is there. Raises ValueError if a place is missing."""
+    that name, for every table with rows in ``sections``: in the section of its name or in those
+    that have it before a colon. Raises ValueError if a place is missing."""
     text = document.read_text()
     for name, (section, make) in TABLES.items():
-        if section not in sections:
+        rows = [
+            row
+            for title, found in sections.items()
+            if title.partition(":")[0] == section
+            for row in found["rows"]
+        ]
+        if not rows:
             continue
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
         place = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
         count = len(place.findall(text))
         if count != 1:
             raise ValueError(f"{document} has {count} places for the table {name!r}; it needs one")
-        made = f"{begin}\n\n{make(sections[section]['rows'])}\n\n{end}"
+        made = f"{begin}\n\n{make(rows)}\n\n{end}"
         text = place.sub(made.replace("\\", r"\\"), text)
     document.write_text(text)
 
@@ -48,7 +57,12 @@ def _text(key: str) -> Callable[[Row], str]:
 
 
 def _ms(key: str) -> Callable[[Row], str]:
-    return lambda row: "–" if row.get(key) is None else f"{row[key]:.3g} ms"
+    def latency(row: Row) -> str:
+        if row.get(key) is None:
+            return "–"
+        return f"{row[key]:.2f} ms" if row[key] >= 1 else f"{row[key]:.3g} ms"
+
+    return latency
 
 
 def _times(key: str) -> Callable[[Row], str]:
@@ -61,7 +75,7 @@ def _whole(key: str, unit: str = "") -> Callable[[Row], str]:
 
 def _against(published: str, simulated: str) -> Callable[[Row], str]:
     def difference(row: Row) -> str:
-        if row.get(published) is None:
+        if row.get(published) is None or row.get(simulated) is None:
             return "–"
         return f"{row[simulated] / row[published] - 1:+.0%}"
 
@@ -213,13 +227,11 @@ def _pruning(rows: Rows) -> str:
         ("network", _text("network")),
         ("r, s", lambda row: f"{row['r']}, {row['s']}"),
         *_LATENCY,
-        ("gain, paper", _times("published_gain")),
-        ("gain, simulated", _times("simulated_gain")),
-        ("search, paper", _whole("published_seconds", " s")),
-        ("stages measured", _whole("stages_measured")),
-        ("CPU", _whole("cpu_seconds", " s")),
-        ("stages measured, exact", _whole("stages_measured_exact")),
-        ("CPU, exact", _whole("cpu_seconds_exact", " s")),
+        *((f"gain, {title}", value) for title, value in _GAIN),
+        ("search on a GPU, paper", _whole("published_seconds", " s")),
+        ("distinct stages", _whole("stages_distinct")),
+        ("measured", _whole("stages_measured")),
+        ("CPU time, simulated", _whole("cpu_seconds", " s")),
     ]
     return table(columns, rows)
 
@@ -236,6 +248,39 @@ def _warps(rows: Rows) -> str:
     return table(columns, rows)
 
 
+def _sample_stages(rows: Rows) -> str:
+    parallel = next(row for row in rows if row["schedule"] == "IOS-Parallel")
+    found = dict(zip(parallel["found"], parallel["simulated_ms_of_stages"], strict=True))
+    lines = [
+        {"stage": f"`{stage}`", "published_ms": published, "simulated_ms": found.get(stage)}
+        for stage, published in SAMPLE_IOS_STAGES
+    ]
+    return table([("stage", _text("stage")), *_LATENCY], lines)
+
+
+def _greedy(rows: Rows) -> str:
+    """What the greedy schedule saves, which is the same decision in both; no search chose it."""
+    lines = []
+    for network in dict.fromkeys(row["network"] for row in rows):
+        mine = {row["schedule"]: row for row in rows if row["network"] == network}
+        slow, greedy = mine["sequential"], mine["greedy"]
+        saved = {
+            source: slow[f"{source}_ms"] - greedy[f"{source}_ms"]
+            for source in ("published", "simulated")
+        }
+        several = greedy["stages_of_several_groups"]
+        less = (saved["simulated"] - saved["published"]) / several * 1e3
+        lines.append(greedy | saved | {"several": several, "less": f"{less:+.0f} µs"})
+    columns = [
+        ("network", _text("network")),
+        ("saved, paper", _ms("published")),
+        ("saved, simulated", _ms("simulated")),
+        ("stages of several groups", _text("several")),
+        ("simulated − paper, for each", _text("less")),
+    ]
+    return table(columns, lines)
+
+
 def _last_block(rows: Rows) -> str:
     columns = [
         ("scheduled for batch", _text("scheduled_for")),
@@ -247,6 +292,27 @@ def _last_block(rows: Rows) -> str:
         ("found", lambda row: "; ".join(f"`{stage}`" for stage in row["stages"])),
     ]
     return table(columns, rows)
+
+
+def _last_block_gains(rows: Rows) -> str:
+    lines = []
+    for batch, published in LAST_BLOCK_GAINS.items():
+        mine = {row["scheduled_for"]: row for row in rows if row["run_at"] == batch}
+        own = mine.pop(batch)
+        (other,) = mine.values()
+        gain, free = (
+            other[key] / own[key] for key in ("simulated_ms", "simulated_ms_without_barriers")
+        )
+        lines.append(
+            {
+                "what": f"at batch {batch}, own schedule against the other's",
+                "published_gain": published,
+                "simulated_gain": gain,
+                "free": free,
+            }
+        )
+    columns = [("", _text("what")), *_GAIN, ("without barriers", _times("free"))]
+    return table(columns, lines)
 
 
 def _legend(rows: Rows) -> str:
@@ -262,12 +328,15 @@ TABLES: dict[str, tuple[str, Callable[[Rows], str]]] = {
     "schedules as CUDA Graphs": ("schedules_graph", _schedules_alone),
     "batch sizes": ("batches", _batches),
     "gains by batch size": ("batches", _batch_gains),
-    "blocks": ("block_gains", _blocks),
+    "blocks": ("blocks", _blocks),
     "batch specialisation": ("batch_specialisation", _specialisation),
     "device specialisation": ("device_specialisation", _specialisation),
     "pruning": ("pruning", _pruning),
     "warps": ("warps", _warps),
+    "stages of the sample network": ("warps", _sample_stages),
+    "savings of greedy": ("schedules_v100", _greedy),
     "last block": ("last_block", _last_block),
+    "gains of the last block": ("last_block", _last_block_gains),
     "units of the last block": ("last_block", _legend),
 }
 """By the name of its place in the document: the section and what makes the table."""
