@@ -12,7 +12,7 @@ from backend.cli.client import Client
 from backend.cli.exits import ExitCode
 from backend.cli.output import Json, console, fail, handles_errors, print_json
 from backend.cli.watching import SIMULATED, job_verdict, results_table, watch_job
-from backend.jobs.schemas import Granularity, Provider
+from backend.jobs.schemas import Granularity, IosOptions, Provider, SearchMode, Strategies
 from backend.results.filenames import result_filename
 from backend.settings import get_settings
 
@@ -30,6 +30,31 @@ SchedulerNames = Annotated[
 Budget = Annotated[float, typer.Option(help="Seconds to search, per batch size.")]
 GroupUnits = Annotated[int, typer.Option("--r", help="IOS: most units in a group.")]
 StageGroups = Annotated[int, typer.Option("--s", help="IOS: most groups in a stage.")]
+
+StageStrategies = Annotated[
+    Strategies,
+    typer.Option(
+        "--ios-strategies",
+        help="IOS: run a stage's groups side by side, merge its operators, or the better of both.",
+    ),
+]
+IosMode = Annotated[
+    SearchMode,
+    typer.Option(
+        "--ios-mode",
+        help="IOS: measure every stage; only those that bounds cannot exclude (the same optimum); "
+        "or those that a model of contention expects to be good.",
+    ),
+]
+IosGap = Annotated[
+    float,
+    typer.Option(
+        "--ios-gap",
+        help="IOS, exact and guided: stop when the best schedule is within this fraction of the "
+        "bound; 0.01 is 1 %.",
+    ),
+]
+IOS = IosOptions()
 
 UnitGranularity = Annotated[
     Granularity,
@@ -63,6 +88,19 @@ def model_reference(client: Client, model: str) -> str:
     return f"upload:{client.upload(path)['id']}"
 
 
+def ios_options(
+    r: int, s: int, strategies: Strategies, mode: SearchMode, gap: float
+) -> dict[str, Any]:
+    """As a JobSpec has them; not checked."""
+    return {
+        "max_units_per_group": r,
+        "max_groups_per_stage": s,
+        "strategies": strategies,
+        "mode": mode,
+        "gap": gap,
+    }
+
+
 def _finish(client: Client, job: dict[str, Any], as_json: bool) -> None:
     """Show a finished job and end with the code that says how it went."""
     results = client.get(f"/jobs/{job['id']}/results")
@@ -84,8 +122,11 @@ def submit(
     sequence_length: SequenceLength = None,
     scheduler: SchedulerNames = ALL_SCHEDULERS,
     budget: Budget = 300,
-    r: GroupUnits = 3,
-    s: StageGroups = 8,
+    r: GroupUnits = IOS.max_units_per_group,
+    s: StageGroups = IOS.max_groups_per_stage,
+    ios_strategies: StageStrategies = IOS.strategies,
+    ios_mode: IosMode = IOS.mode,
+    ios_gap: IosGap = IOS.gap,
     granularity: UnitGranularity = "fused",
     provider: Kernels = "aten",
     allow_noise: AllowNoise = False,
@@ -104,7 +145,7 @@ def submit(
             "sequence_length": sequence_length,
             "schedulers": scheduler,
             "budget_seconds": budget,
-            "ios": {"max_units_per_group": r, "max_groups_per_stage": s},
+            "ios": ios_options(r, s, ios_strategies, ios_mode, ios_gap),
             "granularity": granularity,
             "provider": provider,
             "allow_noise": allow_noise,

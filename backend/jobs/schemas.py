@@ -20,17 +20,21 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+Strategies = Literal["both", "parallel", "merge"]
+SearchMode = Literal["exhaustive", "exact", "guided"]
+
+
 class IosOptions(Strict):
     """IOS: pruning P(r, s) (Section 4.3), strategies (Section 6.1), and how it is searched."""
 
     max_units_per_group: Annotated[int, Field(ge=1, le=64, description="the paper's r")] = 3
     max_groups_per_stage: Annotated[int, Field(ge=1, le=64, description="the paper's s")] = 8
     strategies: Annotated[
-        Literal["both", "parallel", "merge"],
+        Strategies,
         Field(description="run groups side by side, merge operators, or the better of both"),
     ] = "both"
     mode: Annotated[
-        Literal["exhaustive", "exact", "guided"],
+        SearchMode,
         Field(
             description="measure every stage; those that bounds cannot exclude; or those that a "
             "model of contention expects to be good"

@@ -7,14 +7,19 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from onnx import helper
 from support.model_files import Tokens, write
+from support.onnx_models import model, written
 from typer.testing import CliRunner
 
 from backend.cli.exits import ExitCode
 from backend.cli.main import app
 from backend.settings import get_settings
+from workers.schedules.artifact import read_artifact
+from workers.schedules.schedule import StageSchedule
 
 
 @pytest.fixture
@@ -58,3 +63,43 @@ def test_several_traces_need_a_directory(tmp_path: Path) -> None:
     ended = CliRunner().invoke(app, command)
     assert ended.exit_code == ExitCode.USAGE
     assert "directory" in ended.stderr
+
+
+def expansions(folder: Path) -> Path:
+    """What a Fire module expands to: convolutions of 1 x 1 and 3 x 3 on one input, joined."""
+    weight = np.random.default_rng(0).standard_normal((64, 16, 3, 3), np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "narrow"], ["a"]),
+        helper.make_node("Conv", ["x", "wide"], ["b"], pads=[1, 1, 1, 1]),
+        helper.make_node("Concat", ["a", "b"], ["y"], axis=1),
+    ]
+    weights = {"narrow": weight[:32, :, :1, :1], "wide": weight[32:]}
+    return written(model(nodes, {"x": [1, 16, 8, 8]}, ["y"], weights), folder)
+
+
+@pytest.mark.usefixtures("home")
+def test_operators_that_a_search_merges_are_verified_and_delivered(tmp_path: Path) -> None:
+    path = expansions(tmp_path)
+    command = ["schedule", str(path), "--device", "sim:v100", "-s", "ios", "-o", str(tmp_path)]
+    options = ["--ios-strategies", "merge", "--ios-mode", "exhaustive", "--json"]
+    ended = CliRunner().invoke(app, [*command, *options])
+    assert ended.exit_code == ExitCode.OK, ended.output
+    found = json.loads(ended.stdout)
+    verified = {result["scheduler"]: result["verified"] for result in found["results"]}
+    assert verified == {"sequential": True, "ios": True}
+    [artifact] = map(read_artifact, map(Path, found["artifacts"]))
+    assert isinstance(artifact.schedule, StageSchedule)
+    ways = [(stage.strategy, len(stage.units)) for stage in artifact.schedule.stages]
+    assert ways == [("merge", 2), ("concurrent", 1)]
+    assert len(artifact.graph.units) == 2
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [("--ios-gap", "1", "less than 1"), ("--ios-mode", "quick", "guided")],
+)
+def test_a_wrong_option_of_ios_is_a_usage_error(option: str, value: str, words: str) -> None:
+    ended = CliRunner().invoke(app, ["schedule", "zoo:squeezenet", option, value])
+    assert ended.exit_code == ExitCode.USAGE
+    assert words in ended.stderr
