@@ -66,9 +66,10 @@ class SearchProgress:
     beats the best. ``best_ms`` is the whole graph's best predicted latency once one is known, and
     no schedule within the search space is faster than ``bound_ms``, provided that the bounds of
     the stages not measured hold; ``bound_holds`` until a measured stage was faster than its own.
-    ``expected_ms`` is what a model expects of the optimum, if the search has one. ``remaining``
-    stages are still to be measured, if the search knows that. ``ended`` is set in the last report
-    of a search, and in no other.
+    ``best_ms`` never rises but where ``stages_rechecked`` grew, and in the last report: luck is
+    taken back there. ``expected_ms`` is what a model expects of the optimum, if the search has one.
+    ``remaining`` stages are still to be measured, if the search knows that. ``ended`` is set in the
+    last report of a search, and in no other.
     """
 
     block: int
@@ -86,6 +87,7 @@ class SearchProgress:
     bound_holds: bool = True
     remaining: int | None = None
     ended: Ended | None = None
+    stages_rechecked: int = 0
 
 
 class SearchObserver(Protocol):

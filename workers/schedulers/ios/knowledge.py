@@ -71,6 +71,11 @@ class Knowledge:
         self.floors.learn(option, answer.latency_ms)
         self._changed = True
 
+    def expect(self, latencies: Latencies) -> None:
+        """Take other latencies of the measured options than their answers. The floors stay."""
+        self.latencies = latencies
+        self._changed = True
+
     def unmeasured(self) -> NDArray[np.bool_]:
         """Which options are not known yet."""
         return np.isnan(self.latencies)

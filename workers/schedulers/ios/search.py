@@ -17,6 +17,7 @@ from workers.schedulers.base import (
     SearchProgress,
     SearchResult,
 )
+from workers.schedulers.ios.confirm import ROUNDS, Confirmation
 from workers.schedulers.ios.guides import Exhaustive, Guide, Question
 from workers.schedulers.ios.knowledge import Knowledge
 from workers.schedulers.ios.options import Strategies, Threads, Way, make_options
@@ -47,13 +48,15 @@ class Search:
         ]
         self._occurrences = [len(part.occurrences) for part in division.parts]
         self._total = sum(len(part.options) for part in self.parts)
+        self._confirmation = Confirmation(self.parts)
         self._asked = self._out_of_budget = 0
         self._exhaustive = False
         self._ended: Ended | None = None
 
     def run(self, guide: Guide, batch: int, gap: float | None, observe: SearchObserver) -> None:
-        """Measure all single Units, then what ``guide`` chooses. Ends when the guide is done, when
-        the budget is used up, or when the best schedule is within ``gap`` of the bound, if given.
+        """Measure all single Units, then what ``guide`` chooses until it is done, the budget is
+        used up, or the best schedule is within ``gap`` of the bound, if given. Then measure the
+        stages of the best schedule again, and go on if that is no longer the end.
         """
         self._exhaustive = isinstance(guide, Exhaustive)
         self._report(observe)
@@ -63,6 +66,20 @@ class Search:
         )
         self._refresh()
         self._report(observe)
+        for _ in range(ROUNDS):
+            in_time = in_time and self._explore(guide, batch, gap, observe)
+            if not self._recheck():
+                break
+            self._report(observe)
+        self._confirmation.settle()
+        self._ended = self._why_ended(gap)
+        self._report(observe)
+
+    def _explore(
+        self, guide: Guide, batch: int, gap: float | None, observe: SearchObserver
+    ) -> bool:
+        """Measure what the guide chooses. False if the budget is used up."""
+        in_time = True
         refresh = max(batch, self._total // REFRESHES)
         since = 0
         while in_time and not self._close_enough(gap):
@@ -73,11 +90,11 @@ class Search:
             since += len(questions)
             if since >= refresh:
                 self._refresh()
+                self._recheck(self._confirmation.affordable(self._asked))
                 since = 0
             self._report(observe)
         self._refresh()
-        self._ended = self._why_ended(gap)
-        self._report(observe)
+        return in_time
 
     def result(self, scheduler: str) -> SearchResult:
         return SearchResult(
@@ -92,7 +109,7 @@ class Search:
             transitions=sum(part.part.space.transitions for part in self.parts),
             stages_measured=self._asked,
             stages_total=self._total,
-            notes=(*self._division.notes, *self._failures()),
+            notes=(*self._division.notes, *self._failures(), *self._confirmation.notes()),
         )
 
     def _single_units(self) -> list[Question]:
@@ -124,6 +141,21 @@ class Search:
                 answered += 1
         self._asked += answered
         return answered > 0
+
+    def _recheck(self, limit: int | None = None) -> bool:
+        """Ask for the best schedules' stages again. False if none was left, or no time for any."""
+        questions = self._confirmation.doubtful()[:limit]
+        if not questions:
+            return False
+        answers = self._oracle.recheck(
+            [self.parts[index].stage(option) for index, option in questions]
+        )
+        before = self._confirmation.rechecked
+        for question, answer in zip(questions, answers, strict=True):
+            if answer.reason != BUDGET:
+                self._confirmation.learn(question, answer)
+        self._refresh()
+        return self._confirmation.rechecked > before
 
     def _refresh(self) -> None:
         for known in self.parts:
@@ -174,6 +206,7 @@ class Search:
                 transitions=sum(known.part.space.transitions for known in self.parts),
                 stages_measured=self._asked,
                 stages_total=self._total,
+                stages_rechecked=self._confirmation.rechecked,
                 best_ms=self._best_ms,
                 bound_ms=_finite(self._bound_ms),
                 states_visited=sum(standing.visited for standing in standings),
