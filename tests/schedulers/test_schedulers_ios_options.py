@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 from hashlib import blake2b
 
 import pytest
@@ -22,8 +24,9 @@ from workers.graph.passes import optimise
 from workers.graph.signature import signature
 from workers.schedulers.endings import Pruning
 from workers.schedulers.ios import IosScheduler
-from workers.schedulers.ios.options import Strategies, make_options, mergeable_stages
+from workers.schedulers.ios.options import Strategies, Threads, make_options, mergeable_stages
 from workers.schedulers.ios.parts import Part, divide
+from workers.schedulers.ios.threads import allotments
 from workers.schedules.mergeable import mergeable
 from workers.schedules.schedule import Stage
 from workers.zoo.inception_v3 import Grid8
@@ -172,36 +175,46 @@ def random_latency(seed: int, graph: Graph) -> Callable[[Stage], float]:
         text = f"{seed}:{signature(graph, positions)}:{stage.strategy}:{stage.threads}"
         return float(int.from_bytes(blake2b(text.encode(), digest_size=2).digest()) % 997 + 1)
 
-    return latency_of
+    return cache(latency_of)
 
 
 def best_way(
-    graph: Graph, strategies: Strategies, latency_of: Callable[[Stage], float]
+    graph: Graph,
+    strategies: Strategies,
+    latency_of: Callable[[Stage], float],
+    parallelism: int = 1,
 ) -> Callable[[Stage], float]:
-    """Lines 26 to 36 of Algorithm 1 as they are written."""
+    """Lines 26 to 36 of Algorithm 1 as they are written, and all allotments of threads."""
 
-    def latency(stage: Stage) -> float:
-        found = math.inf
+    def ways(stage: Stage) -> Iterator[Stage]:
         if strategies != "merge" or len(stage.units) == 1:
-            found = latency_of(stage)
+            yield stage
+            groups = [[graph.unit(name) for name in group] for group in stage.groups]
+            flops = [sum(unit.flops for unit in group) for group in groups]
+            bytes_moved = [sum(unit.bytes_moved for unit in group) for group in groups]
+            for threads in allotments(flops, bytes_moved, parallelism):
+                yield replace(stage, threads=threads)
         if strategies != "parallel" and mergeable(graph, stage.units) is None:
-            found = min(found, latency_of(Stage(stage.groups, "merge")))
-        return found
+            yield replace(stage, strategy="merge")
+            for threads in allotments([0], [0], parallelism):
+                yield replace(stage, strategy="merge", threads=threads)
 
-    return latency
+    return cache(lambda stage: min(map(latency_of, ways(stage)), default=math.inf))
 
 
-@settings(deadline=None, max_examples=60)
-@given(dags(max_units=6), st.integers(0, 10**6), st.sampled_from(STRATEGIES))
-@example(wide(4), 0, "both")
-@example(wide(4), 1, "merge")
-def test_the_optimum_of_all_schedules_and_ways(dag: Dag, seed: int, strategies: Strategies) -> None:
+@settings(deadline=None, max_examples=40)
+@given(dags(max_units=6), st.integers(0, 10**6), st.sampled_from(STRATEGIES), st.integers(1, 5))
+@example(wide(4), 0, "both", 4)
+@example(wide(4), 1, "merge", 1)
+def test_the_optimum_of_all_schedules_and_ways(
+    dag: Dag, seed: int, strategies: Strategies, parallelism: int
+) -> None:
     graph = graph_of(dag)
     latency_of = random_latency(seed, graph)
-    result = IosScheduler(strategies=strategies, **UNBOUNDED).schedule(
-        graph, FakeClockOracle(latency_of)
-    )
-    assert result.predicted_ms == best_of_all(graph, dag, best_way(graph, strategies, latency_of))
+    oracle = FakeClockOracle(latency_of, parallelism=parallelism)
+    result = IosScheduler(strategies=strategies, **UNBOUNDED).schedule(graph, oracle)
+    best = best_way(graph, strategies, latency_of, parallelism)
+    assert result.predicted_ms == best_of_all(graph, dag, best)
     assert result.predicted_ms == sum(latency_of(stage) for stage in result.schedule.stages)
 
 
@@ -233,3 +246,13 @@ def test_equal_latencies_leave_a_stage_as_plain_as_it_is(parallelism: int) -> No
     assert {(stage.strategy, stage.threads) for stage in found.schedule.stages} == {
         ("concurrent", ())
     }
+
+
+@pytest.mark.parametrize("threads", ["searched", "device"])
+def test_threads_are_searched_on_devices_of_several_only(threads: Threads) -> None:
+    graph = graph_of(wide(3))
+    for part in parts_of(graph):
+        for parallelism in (1, 4):
+            found = make_options(graph, part, "both", parallelism, threads)
+            searched = any(way.threads for way in found.ways)
+            assert searched == (threads == "searched" and parallelism > 1)

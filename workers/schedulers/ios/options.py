@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,9 +16,9 @@ from numpy.typing import NDArray
 
 from workers.graph.bitsets import bits
 from workers.graph.graph import Graph
-from workers.schedulers.endings import components
+from workers.schedulers.ios.groups import groups_of
 from workers.schedulers.ios.parts import Part
-from workers.schedulers.ios.space import Indices
+from workers.schedulers.ios.space import Indices, Masks
 from workers.schedulers.ios.threads import allotments
 from workers.schedules.mergeable import families, mergeable
 from workers.schedules.schedule import Stage, Strategy
@@ -105,18 +106,26 @@ def _with_threads(
     graph: Graph, part: Part, stages: Indices, parallelism: int
 ) -> dict[Way, Indices]:
     """Which of ``stages`` may be run with which threads other than the device's own."""
+    groups = groups_of(part.space)
     units = [graph.units[position] for position in part.occurrences[0]]
-    found: dict[Way, list[int]] = {}
-    for stage in stages.tolist():
-        groups = [
-            [units[unit] for unit in bits(group)]
-            for group in components(int(part.space.stages[stage]), part.space.successors)
-        ]
-        flops = [sum(unit.flops for unit in group) for group in groups]
-        bytes_moved = [sum(unit.bytes_moved for unit in group) for group in groups]
-        for threads in allotments(flops, bytes_moved, parallelism):
-            found.setdefault(Way(threads=threads), []).append(stage)
-    return {way: np.array(taken, dtype=np.int32) for way, taken in found.items()}
+    flops = _sums(groups.masks, [unit.flops for unit in units])
+    bytes_moved = _sums(groups.masks, [unit.bytes_moved for unit in units])
+    found: dict[tuple[int, ...], list[int]] = {}
+    allotted = cache(allotments)  # many stages have groups of equal work
+    for stage in stages[groups.count[stages] < parallelism].tolist():
+        own = groups.of_stage[stage, : groups.count[stage]].tolist()
+        work = tuple(flops[group] for group in own), tuple(bytes_moved[group] for group in own)
+        for threads in allotted(*work, parallelism):
+            found.setdefault(threads, []).append(stage)
+    return {Way(threads=way): np.array(taken, dtype=np.int32) for way, taken in found.items()}
+
+
+def _sums(masks: Masks, values: Sequence[int]) -> list[int]:
+    """For each set of Units the sum of their values."""
+    total = np.zeros(len(masks), dtype=np.int64)
+    for unit, value in enumerate(values):
+        total[masks >> np.uint64(unit) & np.uint64(1) == 1] += value
+    return total.tolist()
 
 
 def stage_of(
