@@ -17,11 +17,11 @@ from workers.schedulers.ios.parts import Part
 from workers.schedulers.ios.paths import (
     Latencies,
     Solution,
+    around_stages,
     costs,
     costs_to_go,
     one_by_one,
     solve,
-    through_stages,
 )
 from workers.schedules.schedule import Stage
 
@@ -45,7 +45,10 @@ class Standing:
 class Knowledge:
     """Grows by ``record``; everything else only looks.
 
-    ``latencies`` of options are NaN until they are known, and infinite where they failed.
+    ``latencies`` of options are NaN until they are known, and infinite where they failed. With all
+    unmeasured stages at their floors, ``around`` is the least latency of what schedules with a
+    stage have besides it, and ``promising`` are the unmeasured options that may be part of a
+    schedule that is faster than the best; both as of the last ``refresh``.
     """
 
     def __init__(self, graph: Graph, part: Part, options: Options) -> None:
@@ -54,6 +57,8 @@ class Knowledge:
         self.floors = Floors(graph, part, options)
         self.failures: dict[int, str] = {}
         self.standing = Standing(Solution(math.inf, one_by_one(part.space)), 0.0, 1, 0, 0)
+        self.around: Latencies = np.zeros(len(part.space.stages))
+        self.promising: NDArray[np.bool_] = np.ones(len(options), dtype=bool)
         self._changed = True
 
     def stage(self, option: int) -> Stage:
@@ -94,23 +99,22 @@ class Knowledge:
         return int(first + np.argmin(known))
 
     def refresh(self) -> None:
-        """Bring ``standing`` up to date."""
+        """Bring ``standing``, ``around`` and ``promising`` up to date."""
         if not self._changed:
             return
         self._changed = False
         space, measured, floor = self.part.space, self.measured_stages(), self.floors.of_stages()
-        best = solve(space, measured)
+        reached = costs(space, measured)
+        best = solve(space, measured, reached)
         cost, to_go = costs(space, floor), costs_to_go(space, floor)
-        hopeless = cost + to_go >= best.latency_ms
-        through = through_stages(space, floor, cost, to_go)
-        settled = np.zeros(len(space.stages), dtype=bool)
-        settled[self.options.stage[~self.unmeasured()]] = True
+        self.around = around_stages(space, cost, to_go)
+        through = self.around[self.options.stage] + self.floors.of_options()
+        unmeasured = self.unmeasured()
+        self.promising = unmeasured & (through < best.latency_ms)
         self.standing = Standing(
             best=best,
             bound_ms=min(float(cost[-1]), best.latency_ms),
-            visited=int(np.isfinite(costs(space, measured)).sum()),
-            states_pruned=int(hopeless.sum()) if math.isfinite(best.latency_ms) else 0,
-            stages_pruned=int((~settled & (through >= best.latency_ms)).sum())
-            if math.isfinite(best.latency_ms)
-            else 0,
+            visited=int(np.isfinite(reached).sum()),
+            states_pruned=int((cost + to_go >= best.latency_ms).sum()),
+            stages_pruned=int((unmeasured & ~self.promising).sum()),
         )

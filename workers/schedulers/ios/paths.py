@@ -52,34 +52,34 @@ def costs_to_go(space: Space, latencies: Latencies) -> Latencies:
     return to_go
 
 
-def through_stages(
-    space: Space, latencies: Latencies, cost: Latencies, to_go: Latencies
-) -> Latencies:
-    """For every stage, the least latency of all schedules that have it."""
+def around_stages(space: Space, cost: Latencies, to_go: Latencies) -> Latencies:
+    """For every stage, the least latency of all that schedules with it have besides it."""
     best = np.full(len(space.stages), math.inf)
-    around = cost[space.rest] + to_go[space.state]
-    np.minimum.at(best, space.ending, around)
-    return best + latencies
+    np.minimum.at(best, space.ending, cost[space.rest] + to_go[space.state])
+    return best
 
 
-def solve(space: Space, latencies: Latencies) -> Solution:
-    """A best schedule. Equal latencies go to the schedule with fewer stages, then to the last stage
-    whose mask is larger (its Units come later in the graph's order), so that the answer is always
-    the same. Without a schedule of finite latency, the Units one by one.
+def solve(space: Space, latencies: Latencies, cost: Latencies | None = None) -> Solution:
+    """A best schedule; ``cost`` is that of all states, if it is known. Equal latencies go to the
+    schedule with fewer stages, then to the last stage whose mask is larger (its Units come later in
+    the graph's order), so that the answer is always the same. Without a schedule of finite latency,
+    the Units one by one.
     """
-    cost = costs(space, latencies)
+    if cost is None:
+        cost = costs(space, latencies)
     if cost[-1] == math.inf:
         return Solution(math.inf, one_by_one(space))
-    fewest = _fewest_stages(space, latencies, cost)
+    optimal = _optimal_transitions(space, latencies, cost)
+    fewest = {0: 0}
+    for state in sorted(optimal):
+        fewest[state] = 1 + min(fewest[rest] for _, rest in optimal[state])
     stages: list[int] = []
     state = len(space.states) - 1
     while state:
-        chosen = slice(space.starts[state], space.starts[state + 1])
-        ending, rest = space.ending[chosen], space.rest[chosen]
-        best = (cost[rest] + latencies[ending] == cost[state]) & (fewest[rest] + 1 == fewest[state])
-        last = int(np.flatnonzero(best)[np.argmax(ending[best])])
-        stages.append(int(ending[last]))
-        state = int(rest[last])
+        stage, state = max(
+            (stage, rest) for stage, rest in optimal[state] if fewest[rest] + 1 == fewest[state]
+        )
+        stages.append(stage)
     return Solution(float(cost[-1]), tuple(reversed(stages)))
 
 
@@ -89,19 +89,20 @@ def one_by_one(space: Space) -> tuple[int, ...]:
     return tuple(int(stage) for stage in np.searchsorted(space.stages, alone))
 
 
-def _fewest_stages(space: Space, latencies: Latencies, cost: Latencies) -> NDArray[np.int32]:
-    """For every state the least number of stages among its best schedules."""
-    many = np.iinfo(np.int32).max - 1
-    fewest = np.full(len(space.states), many, dtype=np.int32)
-    fewest[0] = 0
-    for first, last in zip(space.layers, space.layers[1:], strict=False):
-        if first == last:
+def _optimal_transitions(
+    space: Space, latencies: Latencies, cost: Latencies
+) -> dict[int, list[tuple[int, int]]]:
+    """For every state on a best schedule of the whole part, the stages that may be its last and
+    what is left without them."""
+    optimal: dict[int, list[tuple[int, int]]] = {}
+    pending = [len(space.states) - 1]
+    while pending:
+        state = pending.pop()
+        if state == 0 or state in optimal:
             continue
-        rest, state = space.rest[first:last], space.state[first:last]
-        best = cost[rest] + latencies[space.ending[first:last]] == cost[state]
-        count = np.where(best & (fewest[rest] < many), fewest[rest] + 1, many)
-        lowest, highest = int(state[0]), int(state[-1])
-        fewest[lowest : highest + 1] = np.minimum.reduceat(
-            count, space.starts[lowest : highest + 1] - first
-        )
-    return fewest
+        chosen = slice(space.starts[state], space.starts[state + 1])
+        ending, rest = space.ending[chosen], space.rest[chosen]
+        best = cost[rest] + latencies[ending] == cost[state]
+        optimal[state] = list(zip(ending[best].tolist(), rest[best].tolist(), strict=True))
+        pending.extend(rest for _, rest in optimal[state])
+    return optimal
