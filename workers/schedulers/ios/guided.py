@@ -1,0 +1,234 @@
+"""Guided search: few stages are measured, those that a model expects to be good.
+
+A model (``contention``, corrected by ``resemblance``) is fitted to all that was measured. The
+dynamic program is solved with measured latencies where there are any, and elsewhere with what is
+expected less some standard deviations: what is uncertain is given the chance to be good. The
+unmeasured stages of the best path, and those that the next best paths go through, are measured; the
+model is fitted again, and so on until the best path is measured and no path is expected to be
+better by more than ``TOLERANCE``, or ``share`` of a part's options were measured.
+
+No expectation is below the floor of its option. What is found is not proven to be the optimum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workers.graph.bitsets import bits
+from workers.schedulers.ios.contention import Contention, PartFacts, Sample
+from workers.schedulers.ios.guides import Question
+from workers.schedulers.ios.knowledge import Knowledge
+from workers.schedulers.ios.paths import Latencies, around_stages, costs, costs_to_go, solve
+from workers.schedulers.ios.resemblance import Resemblance
+from workers.schedulers.ios.space import Space
+
+TOLERANCE = 0.002
+"""A schedule that may be faster by this part is not looked for: measurements scatter by more."""
+
+OPTIMISM = 2.0
+"""By how many standard deviations an unmeasured option is taken to be faster than expected."""
+
+_LEAST_DEVIATION = 0.01
+"""Of what was expected, for options that resemble nothing measured."""
+
+_RESEMBLED, _RESEMBLING = 250, 6_000
+"""Measured options that errors are carried over from, and unmeasured ones to, of a part: those of
+the best paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Of one part, in ms: the best path of measured stages, the best one as it is expected, and the
+    best one if all that is uncertain is as fast as may be hoped. Then the options to measure."""
+
+    best: float
+    expected: float
+    hoped: float
+    wanted: tuple[int, ...]
+
+
+class Guided:
+    """Looks at all parts at once, as one model is fitted to all of them.
+
+    At most ``share`` of a part's options are asked for, but ``least`` for each of its Units if that
+    is more. ``seed`` decides what is measured before the first fit, as many as there are Units.
+    """
+
+    def __init__(self, share: float = 0.02, least: int = 8, seed: int = 0) -> None:
+        self._share, self._least = share, least
+        self._random = np.random.default_rng(seed)
+        self._queue: list[Question] = []
+        self._facts: list[PartFacts] | None = None
+        self._model: Contention | None = None
+        self._expected: float | None = None
+
+    @property
+    def expected_ms(self) -> float | None:
+        """What the model expected of the optimum at the last look."""
+        return self._expected
+
+    def next(self, parts: Sequence[Knowledge], limit: int) -> Sequence[Question]:
+        if not self._queue:
+            self._queue = self._first_look(parts) if self._facts is None else self._look(parts)
+        batch, self._queue = self._queue[:limit], self._queue[limit:]
+        return batch
+
+    def _first_look(self, parts: Sequence[Knowledge]) -> list[Question]:
+        """Stages of all kinds to fit to: greedy ones and random ones."""
+        self._facts = [_facts(known) for known in parts]
+        questions: list[Question] = []
+        for index, known in enumerate(parts):
+            unmeasured = np.flatnonzero(known.unmeasured())
+            count = min(known.part.space.units, len(unmeasured), self._left(known))
+            drawn = self._random.choice(unmeasured, count, replace=False)
+            chosen = dict.fromkeys([*_greedy(known), *sorted(drawn.tolist())])
+            questions += [(index, option) for option in chosen][: self._left(known)]
+        return questions or self._look(parts)
+
+    def _left(self, known: Knowledge) -> int:
+        """How many options of a part may still be asked for."""
+        most = max(self._share * len(known.options), self._least * known.part.space.units)
+        return max(0, int(most) - int((~known.unmeasured()).sum()))
+
+    def _look(self, parts: Sequence[Knowledge]) -> list[Question]:
+        """Fit, and then what to measure of every part."""
+        for known in parts:
+            known.refresh()
+        facts = self._facts or []
+        samples: list[Sample] = []
+        for index, known in enumerate(parts):
+            options = np.flatnonzero(np.isfinite(known.latencies))
+            if len(options):
+                samples.append((index, options, _positive(known.latencies[options])))
+        if not samples:
+            return []
+        model = self._model = self._model or Contention(facts)
+        model.fit(samples)
+        outlooks = [
+            _outlook(known, facts[index], model.expected(index), model.deviation, self._left(known))
+            for index, known in enumerate(parts)
+        ]
+        self._expected = sum(
+            outlook.expected * len(known.part.occurrences)
+            for outlook, known in zip(outlooks, parts, strict=True)
+        )
+        return [
+            (index, option) for index, outlook in enumerate(outlooks) for option in outlook.wanted
+        ]
+
+
+def _outlook(
+    known: Knowledge, facts: PartFacts, expected: Latencies, deviation: float, left: int
+) -> Outlook:
+    """Where a part stands, given what the model expects of its options and how far it is off."""
+    space, stage, unmeasured = known.part.space, known.options.stage, known.unmeasured()
+    best = known.standing.best.latency_ms
+    if not left or not unmeasured.any():
+        return Outlook(best, best, best, ())
+    floor = known.floors.of_options()
+    mean = np.where(unmeasured, np.maximum(expected, floor), known.latencies)
+    scatter = np.where(unmeasured, max(deviation, _LEAST_DEVIATION), 0.0)
+    low = np.where(unmeasured, np.maximum(mean * np.exp(-OPTIMISM * scatter), floor), mean)
+    through = _through(space, stage, low)
+    near = _first(through, unmeasured & (through < best), _RESEMBLING)
+    like = _first(through, np.isfinite(known.latencies), _RESEMBLED)
+    if len(near) and len(like):
+        errors = np.log(_positive(known.latencies[like]) / expected[like])
+        weights = facts.alone[0][:, None]
+        found = Resemblance(
+            (facts.groups.units[:, stage[like]] * weights).T, facts.kind[like], errors
+        ).expected((facts.groups.units[:, stage[near]] * weights).T, facts.kind[near])
+        mean[near] = np.maximum(expected[near] * np.exp(found[0]), floor[near])
+        low[near] = np.maximum(mean[near] * np.exp(-OPTIMISM * found[1]), floor[near])
+        through = _through(space, stage, low)
+    fastest = _of_stages(space, stage, low)
+    hoped = solve(space, fastest)
+    likely = min(best, float(costs(space, _of_stages(space, stage, mean))[-1]))
+    if not hoped.latency_ms < best * (1 - TOLERANCE):
+        return Outlook(best, likely, hoped.latency_ms, ())
+    on_path = np.isin(stage, hoped.stages) & (low == fastest[stage])
+    order = np.where(on_path, -math.inf, through)
+    count = min(left, max(8, int((~unmeasured).sum()) // 8))
+    wanted = _first(order, unmeasured & (through < best), count)
+    return Outlook(best, likely, hoped.latency_ms, tuple(wanted.tolist()))
+
+
+def _through(space: Space, stage: NDArray[np.int32], latencies: Latencies) -> Latencies:
+    """For every option the length of the best path with it."""
+    fastest = _of_stages(space, stage, latencies)
+    around = around_stages(space, costs(space, fastest), costs_to_go(space, fastest))
+    return around[stage] + latencies
+
+
+def _of_stages(space: Space, stage: NDArray[np.int32], latencies: Latencies) -> Latencies:
+    """For every stage the least latency of its options."""
+    fastest = np.full(len(space.stages), math.inf)
+    np.minimum.at(fastest, stage, latencies)
+    return fastest
+
+
+def _first(order: Latencies, chosen: NDArray[np.bool_], count: int) -> NDArray[np.intp]:
+    """At most ``count`` of the chosen, the least by ``order`` first, equal ones as they come."""
+    found = np.flatnonzero(chosen)
+    return found[np.argsort(order[found], kind="stable")[:count]]
+
+
+def _positive(latencies: Latencies) -> Latencies:
+    """A clock may be too coarse for what it times; a model of ratios needs something above 0."""
+    return np.maximum(latencies, 1e-9)
+
+
+def _greedy(known: Knowledge) -> list[int]:
+    """The unmeasured stages of the greedy schedule, run plainly, as far as the space has them."""
+    space = known.part.space
+    level = [0] * space.units
+    for unit, successors in enumerate(space.successors):
+        for after in successors:
+            level[after] = max(level[after], level[unit] + 1)
+    masks = [0] * (max(level) + 1)
+    for unit, number in enumerate(level):
+        masks[number] |= 1 << unit
+    unmeasured = known.unmeasured()
+    found = []
+    for mask in masks:
+        position = int(np.searchsorted(space.stages, np.uint64(mask)))
+        if position < len(space.stages) and int(space.stages[position]) == mask:
+            first, last = np.searchsorted(known.options.stage, [position, position + 1])
+            found += [int(option) for option in range(first, min(last, first + 1))]
+    return [option for option in found if unmeasured[option]]
+
+
+def _facts(known: Knowledge) -> PartFacts:
+    """What the single Units' latencies say. One that is not known is taken to be typical."""
+    space, options, groups = known.part.space, known.options, known.floors.groups
+    threads = sorted({count for way in options.ways for count in way.threads})
+    alone = np.full((1 + len(threads), space.units), math.nan)
+    for option in np.flatnonzero(np.bitwise_count(space.stages[options.stage]) == 1):
+        way, mask = options.ways[options.way[option]], int(space.stages[options.stage[option]])
+        if way.strategy == "concurrent" and math.isfinite(known.latencies[option]):
+            variant = 1 + threads.index(way.threads[0]) if way.threads else 0
+            alone[variant, next(bits(mask))] = known.latencies[option]
+    finite = alone[0][np.isfinite(alone[0])]
+    typical = float(np.median(finite)) if len(finite) else 1.0
+    alone[0] = np.where(np.isnan(alone[0]), typical, alone[0])
+    alone = _positive(np.where(np.isnan(alone), alone[0], alone))
+    kinds = [1 if way.strategy == "merge" else 2 if way.threads else 0 for way in options.ways]
+    variants = None
+    if threads:
+        of_way = np.zeros((len(options.ways), groups.of_stage.shape[1]), dtype=np.int8)
+        for number, way in enumerate(options.ways):
+            of_way[number, : len(way.threads)] = [1 + threads.index(t) for t in way.threads]
+        variants = of_way[options.way]
+    return PartFacts(
+        units=tuple(known.graph.units[position] for position in known.part.occurrences[0]),
+        alone=alone,
+        groups=groups,
+        stage=options.stage,
+        kind=np.array(kinds, dtype=np.int8)[options.way],
+        variant=variants,
+    )
