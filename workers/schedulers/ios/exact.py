@@ -52,10 +52,6 @@ class Exact:
     def expected_ms(self) -> None:
         return None
 
-    @property
-    def expected_ms(self) -> None:
-        return None
-
     def _questions(self, parts: Sequence[Knowledge], limit: int) -> list[Question]:
         """What is asked after one look at all parts: of the part whose gap, times its occurrences,
         is the widest, or if there is no gap to close, what is audited."""
