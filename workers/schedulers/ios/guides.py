@@ -23,6 +23,11 @@ class Guide(Protocol):
         """
         ...
 
+    @property
+    def expected_ms(self) -> float | None:
+        """What a model expected of the whole graph's optimum at last; None without a model."""
+        ...
+
 
 class Exhaustive:
     """Everything, as Algorithm 1 does; small stages first, so that there is a good schedule early
@@ -36,6 +41,10 @@ class Exhaustive:
             self._queue = self._order(parts)
         batch, self._queue = self._queue[:limit], self._queue[limit:]
         return batch
+
+    @property
+    def expected_ms(self) -> None:
+        return None
 
     @staticmethod
     def _order(parts: Sequence[Knowledge]) -> list[Question]:

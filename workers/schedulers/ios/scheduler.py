@@ -14,6 +14,7 @@ Where this departs from the published algorithm, and why:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -26,6 +27,8 @@ from workers.schedulers.base import (
     ignore_progress,
 )
 from workers.schedulers.endings import Convention, Pruning
+from workers.schedulers.ios.exact import Exact
+from workers.schedulers.ios.guided import Guided
 from workers.schedulers.ios.guides import Exhaustive, Guide
 from workers.schedulers.ios.options import Strategies, Threads
 from workers.schedulers.ios.parts import divide
@@ -85,9 +88,16 @@ class IosScheduler:
         pruning = Pruning(self.max_units_per_group, self.max_groups_per_stage)
         division = divide(graph, pruning, self.convention, self.max_transitions)
         search = Search(graph, division, oracle, self.strategies, self.threads)
-        gap = None if self.mode == "exhaustive" else self.gap
+        # An exact search does not end when its gap is closed: it then puts its bound to the test.
+        ends_by_itself = self.mode == "exhaustive" or (self.mode == "exact" and self.gap == 0)
+        gap = None if ends_by_itself else self.gap
         search.run(self._guide(), self.batch, gap, observe)
         return search.result(self.name)
 
     def _guide(self) -> Guide:
-        return Exhaustive()
+        guides: dict[Mode, Callable[[], Guide]] = {
+            "exhaustive": Exhaustive,
+            "exact": Exact,
+            "guided": Guided,
+        }
+        return guides[self.mode]()

@@ -51,6 +51,7 @@ class Search:
         self._confirmation = Confirmation(self.parts)
         self._asked = self._out_of_budget = 0
         self._exhaustive = False
+        self._expected_ms: float | None = None
         self._ended: Ended | None = None
 
     def run(self, guide: Guide, batch: int, gap: float | None, observe: SearchObserver) -> None:
@@ -84,6 +85,7 @@ class Search:
         since = 0
         while in_time and not self._close_enough(gap):
             questions = guide.next(self.parts, batch)
+            self._expected_ms = guide.expected_ms
             if not questions:
                 break
             in_time = self._ask(questions)
@@ -101,6 +103,8 @@ class Search:
             schedule=StageSchedule(scheduler, tuple(self._stages())),
             predicted_ms=self._best_ms,
             bound_ms=_finite(self._bound_ms),
+            bound_holds=self._bound_holds,
+            expected_ms=self._expected_ms,
             ended=self._ended,
             states_visited=sum(part.standing.visited for part in self.parts),
             states_pruned=sum(part.standing.states_pruned for part in self.parts),
@@ -109,7 +113,13 @@ class Search:
             transitions=sum(part.part.space.transitions for part in self.parts),
             stages_measured=self._asked,
             stages_total=self._total,
-            notes=(*self._division.notes, *self._failures(), *self._confirmation.notes()),
+            notes=(
+                *self._division.notes,
+                *self._failures(),
+                *self._contradictions(),
+                *self._confirmation.notes(),
+                *self._expectation(),
+            ),
         )
 
     def _single_units(self) -> list[Question]:
@@ -168,11 +178,17 @@ class Search:
     def _why_ended(self, gap: float | None) -> Ended:
         if self._asked == self._total:
             return "complete"
-        if self._close_enough(0.0):
+        if self._close_enough(0.0) and self._bound_holds:
             return "optimal"
         if self._close_enough(gap):
             return "gap"
         return "budget" if self._out_of_budget else "converged"
+
+    @property
+    def _bound_holds(self) -> bool:
+        """Whether nothing that was measured contradicts the floors; if all was, none is needed."""
+        violations = sum(known.floors.violations for known in self.parts)
+        return violations == 0 or self._asked == self._total
 
     @property
     def _best_ms(self) -> float | None:
@@ -209,6 +225,8 @@ class Search:
                 stages_rechecked=self._confirmation.rechecked,
                 best_ms=self._best_ms,
                 bound_ms=_finite(self._bound_ms),
+                bound_holds=self._bound_holds,
+                expected_ms=self._expected_ms,
                 states_visited=sum(standing.visited for standing in standings),
                 states_pruned=sum(standing.states_pruned for standing in standings),
                 stages_pruned=sum(standing.stages_pruned for standing in standings),
@@ -216,6 +234,27 @@ class Search:
                 ended=self._ended,
             )
         )
+
+    def _expectation(self) -> Iterator[str]:
+        """What is known of a result that a model chose."""
+        best, bound, expected = self._best_ms, self._bound_ms, self._expected_ms
+        if best is None or expected is None or self._ended in ("complete", "optimal"):
+            return
+        within = f"within {1 - bound / best:.1%} of the bound" if best > 0 else "with a bound"
+        yield (
+            f"the schedule is {within} and not proven to be the fastest; a model fitted to"
+            f" {self._asked} measured stages expects no schedule below {expected:.4g} ms"
+        )
+
+    def _contradictions(self) -> Iterator[str]:
+        """That the bound is not proven, if measurements contradict what it is made of."""
+        if not self._bound_holds:
+            count = sum(known.floors.violations for known in self.parts)
+            worst = max(known.floors.worst for known in self.parts)
+            yield (
+                f"the bound is not proven: {count} of {self._asked} measured stages were faster"
+                f" than smaller ones let expect, the worst by {worst:.1%}"
+            )
 
     def _failures(self) -> Iterator[str]:
         """One note for each reason that stages have no latency, with an example."""
