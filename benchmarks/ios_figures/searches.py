@@ -119,6 +119,24 @@ class Searches:
             barriers,
         )
 
+    def synchronised(self, graph: Graph, schedule: StageSchedule, gpu: str = "v100") -> float:
+        """Simulated ms if the CPU waits for the whole GPU wherever IOS's engine does: between two
+        stages of which one has several groups (``Graph::forward`` in its ``ios_runtime.cu``)."""
+        groups = [
+            1 if stage.strategy == "merge" else len(stage.groups) for stage in schedule.stages
+        ]
+        total, start = 0.0, 0
+        for end in range(1, len(groups) + 1):
+            if end == len(groups) or max(groups[end - 1 : end + 1]) > 1:
+                part = replace(schedule, stages=schedule.stages[start:end])
+                total += self.latency(graph, part, gpu)
+                start = end
+        return total
+
+    def synchronised_of(self, wanted: Wanted) -> float:
+        graph = at_batch(wanted.network, wanted.batch)
+        return self.synchronised(graph, self.schedule(wanted), wanted.gpu)
+
     def device(self, gpu: str, issue: Issue) -> SimDevice:
         if (gpu, issue) not in self._devices:
             self._devices[gpu, issue] = SimDevice(gpu, issue)

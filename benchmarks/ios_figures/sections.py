@@ -53,6 +53,8 @@ def schedules(searches: Searches, gpu: str, issue: Issue, network: str) -> list[
             "simulated_ms_without_barriers": searches.latency_of(wanted, barriers=False),
             **searches.found(wanted).facts(),
         }
+        if issue == "streams":
+            row["simulated_ms_synchronised"] = searches.synchronised_of(wanted)
         if (gpu, issue) == ("v100", "streams"):
             published = ios_published.LATENCIES[network]
             row["published_ms"] = published[number]
@@ -76,6 +78,7 @@ def batches(searches: Searches) -> list[Row]:
                 "batch": batch,
                 "schedule": kind,
                 "simulated_ms": found,
+                "simulated_ms_synchronised": searches.synchronised_of(wanted),
                 "simulated_images_per_second": batch / found * 1e3,
                 "simulated_images_per_second_without_barriers": batch / free * 1e3,
                 **searches.found(wanted).facts(),
@@ -196,6 +199,7 @@ def pruning(searches: Searches, network: str) -> list[Row]:
                 "published_seconds": seconds,
                 "published_gain": ios_published.GAINS_1_8[network] if (r, s) == (1, 8) else None,
                 "simulated_ms": found,
+                "simulated_ms_synchronised": fresh.synchronised_of(wanted),
                 "simulated_gain": slow / found,
                 **fresh.found(wanted).facts(),
             }
@@ -283,6 +287,31 @@ def last_block(searches: Searches) -> list[Row]:
     return rows
 
 
+def pairs(searches: Searches) -> list[Row]:
+    """Figure 10's question: the 1 × 3 and the 3 × 1 convolution of one value, side by side, one
+    after the other, or merged into one 3 × 3."""
+    letters = _letters()
+    rows = []
+    for batch in (1, 32):
+        graph = at_batch(INCEPTION, batch)
+        for pair in (("e", "f"), ("g", "h")):
+            units = tuple(name for name, letter in letters.items() if letter in pair)
+            ways = {
+                "side_by_side": (Stage(tuple((unit,) for unit in units)),),
+                "in_turn": tuple(Stage(((unit,),)) for unit in units),
+                "merged": (Stage((units,), strategy="merge"),),
+            }
+            rows.append(
+                {"batch": batch, "units": " and ".join(pair)}
+                | {
+                    f"simulated_ms_{way}": searches.latency(graph, StageSchedule("pair", stages))
+                    for way, stages in ways.items()
+                }
+            )
+            print("  ", rows[-1], flush=True)
+    return rows
+
+
 def _letters() -> dict[str, str]:
     """Convolutions by a letter in the graph's order, the pooling P, the concatenation C."""
     graph = at_batch(INCEPTION, 1)
@@ -322,6 +351,7 @@ def _kind(graph: Graph, name: str, letters: dict[str, str]) -> str:
 SECTIONS: dict[str, Callable[[Searches], list[Row]]] = {
     "warps": warps,
     "last_block": last_block,
+    "pairs": pairs,
     "blocks": block_gains,
     "batches": batches,
     "batch_specialisation": batch_specialisation,

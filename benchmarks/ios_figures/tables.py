@@ -92,6 +92,10 @@ _GAIN: Sequence[Column] = (
     ("simulated", _times("simulated_gain")),
     ("difference", _against("published_gain", "simulated_gain")),
 )
+_ENGINE: Sequence[Column] = (
+    ("synchronised", _ms("simulated_ms_synchronised")),
+    ("difference", _against("published_ms", "simulated_ms_synchronised")),
+)
 _STAGES: Column = (
     "stages (of several groups, merged)",
     lambda row: f"{row['stages']} ({row['stages_of_several_groups']}, {row['stages_merged']})",
@@ -103,6 +107,7 @@ def _schedules(rows: Rows) -> str:
         ("network", _text("network")),
         ("schedule", _text("schedule")),
         *_LATENCY,
+        *_ENGINE,
         *((f"gain, {title}", value) for title, value in _GAIN),
         ("without barriers", _ms("simulated_ms_without_barriers")),
         _STAGES,
@@ -116,6 +121,7 @@ def _schedules_alone(rows: Rows) -> str:
         ("schedule", _text("schedule")),
         ("simulated", _ms("simulated_ms")),
         ("gain, simulated", _times("simulated_gain")),
+        *((_ENGINE[0],) if "simulated_ms_synchronised" in rows[0] else ()),
         ("without barriers", _ms("simulated_ms_without_barriers")),
         _STAGES,
     ]
@@ -148,6 +154,7 @@ def _batches(rows: Rows) -> str:
         ("batch", _text("batch")),
         ("schedule", _text("schedule")),
         *_LATENCY,
+        *_ENGINE,
         ("images/s, paper", _whole("published_images_per_second")),
         ("images/s, simulated", _whole("simulated_images_per_second")),
         ("images/s, without barriers", _whole("simulated_images_per_second_without_barriers")),
@@ -227,6 +234,8 @@ def _pruning(rows: Rows) -> str:
         ("network", _text("network")),
         ("r, s", lambda row: f"{row['r']}, {row['s']}"),
         *_LATENCY,
+        *_ENGINE,
+        ("stage by stage", _ms("predicted_ms")),
         *((f"gain, {title}", value) for title, value in _GAIN),
         ("search on a GPU, paper", _whole("published_seconds", " s")),
         ("distinct stages", _whole("stages_distinct")),
@@ -315,6 +324,17 @@ def _last_block_gains(rows: Rows) -> str:
     return table(columns, lines)
 
 
+def _pairs(rows: Rows) -> str:
+    columns = [
+        ("batch", _text("batch")),
+        ("convolutions", _text("units")),
+        ("side by side", _ms("simulated_ms_side_by_side")),
+        ("one after the other", _ms("simulated_ms_in_turn")),
+        ("merged to 3 × 3", _ms("simulated_ms_merged")),
+    ]
+    return table(columns, rows)
+
+
 def _legend(rows: Rows) -> str:
     lines = [{"letter": letter, "unit": unit} for letter, unit in rows[0]["legend"].items()]
     return table([("", _text("letter")), ("unit", _text("unit"))], lines)
@@ -326,6 +346,7 @@ TABLES: dict[str, tuple[str, Callable[[Rows], str]]] = {
     "schedules on the RTX 2080 Ti": ("schedules_rtx2080ti", _schedules_alone),
     "throughput on the RTX 2080 Ti": ("schedules_rtx2080ti", _normalised),
     "schedules as CUDA Graphs": ("schedules_graph", _schedules_alone),
+    "pairs": ("pairs", _pairs),
     "batch sizes": ("batches", _batches),
     "gains by batch size": ("batches", _batch_gains),
     "blocks": ("blocks", _blocks),
