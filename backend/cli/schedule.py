@@ -38,6 +38,7 @@ from backend.cli.jobs import (
 from backend.cli.model_files import file_format
 from backend.cli.output import Json, console, errors, fail, handles_errors, print_json
 from backend.cli.profiles import open_local_index
+from backend.cli.searching import SearchLines
 from backend.cli.traces import TraceFiles
 from backend.cli.watching import WARNINGS, batch_verdict, progress_bar, results_table
 from backend.jobs.schemas import (
@@ -61,6 +62,7 @@ class TerminalRecorder:
     bar: Progress
     output: Path | None
     traces: TraceFiles
+    searching: SearchLines
     task: TaskID = field(init=False)
     results: list[dict[str, Any]] = field(default_factory=list)
     artifacts: list[str] = field(default_factory=list)
@@ -85,7 +87,8 @@ class TerminalRecorder:
         )
 
     def search(self, event: SearchEvent) -> None:
-        """The progress bar shows as much as a terminal can."""
+        if line := self.searching.line(event):
+            self.bar.console.print(f"  {line}", style="dim", markup=False, highlight=False)
 
     def round(self, event: RoundEvent) -> None:
         """Rounds are for the dashboard's history."""
@@ -181,7 +184,8 @@ def schedule(
     model_format = None if zoo else file_format(Path(model))
     # In JSON mode standard output is for the result alone.
     with progress_bar(errors if as_json else console, disable=as_json) as bar:
-        recorder = TerminalRecorder(bar, output, traces)
+        searching = SearchLines(simulated=device.startswith("sim:"))
+        recorder = TerminalRecorder(bar, output, traces, searching)
         problem = _run(spec, model, model_format, recorder)
     if problem is not None:
         raise fail(problem, ExitCode.JOB_FAILED)

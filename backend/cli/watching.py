@@ -16,6 +16,8 @@ from rich.progress import (
 from rich.table import Table
 
 from backend.cli.client import Client
+from backend.cli.searching import SearchLines
+from backend.jobs.schemas import SearchEvent
 
 SIMULATED = " (simulated)"
 WARNINGS = {"warning": "yellow", "error": "red"}
@@ -38,6 +40,7 @@ def progress_bar(console: Console, disable: bool = False) -> Progress:
 
 def watch_job(client: Client, job: str, console: Console) -> dict[str, Any]:
     """Show the job's events until it is finished; returns the finished job."""
+    lines = SearchLines(client.get(f"/jobs/{job}")["spec"]["device"].startswith("sim:"))
     with progress_bar(console) as progress:
         bar = progress.add_task("queued", total=None, message="")
         for event in client.events(job):
@@ -52,6 +55,9 @@ def watch_job(client: Client, job: str, console: Console) -> dict[str, Any]:
                 )
             elif event["type"] == "state":
                 progress.update(bar, description=data["state"])
+            elif event["type"] == "search":
+                if line := lines.line(SearchEvent.model_validate(data)):
+                    console.print(f"  {line}", style="dim", markup=False, highlight=False)
             elif event["type"] == "log":
                 style = WARNINGS.get(data["level"], "dim")
                 console.print(f"  {data['message']}", style=style, markup=False)

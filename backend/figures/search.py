@@ -131,7 +131,7 @@ def _layout(
         hoversubplots="axis",
         xaxis={
             "title": {"text": "search time (s)"},
-            "rangemode": "tozero",
+            "range": [0, 1.02 * max(event.elapsed_seconds for event in events)],
             "anchor": f"y{len(panels) + 1}",
         },
         yaxis={"title": {"text": milliseconds("predicted", simulated)}, "domain": [0.5, 1.0]},
@@ -147,7 +147,7 @@ def _layout(
             "title": {"text": what},
             "domain": [top + room - share, top],
             "type": "log",
-            "range": [0, math.log10(max(most[what], 10)) + 0.15],
+            "range": [-0.2, math.log10(max(most[what], 10)) + 0.2],
             "dtick": 1 if most[what] < 10_000 else 2,
             "tickformat": "~s",
         }

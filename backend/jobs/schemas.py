@@ -197,7 +197,8 @@ class SearchEvent(BaseModel):
     ``block`` parts are solved. No schedule that the search considers is faster than ``bound_ms``,
     as long as ``bound_holds``; ``expected_ms`` is only what a model expects of the fastest.
     ``states_visited`` have a schedule of measured stages; what is pruned is in no schedule that
-    beats the best. ``ended`` is null until the last event of a search.
+    beats the best. ``best_ms`` may rise where ``stages_rechecked`` does: what was luck is taken
+    back. ``ended`` is null until the last event of a search.
     """
 
     scheduler: str
@@ -215,6 +216,7 @@ class SearchEvent(BaseModel):
     states_visited: int = 0
     states_pruned: int = 0
     stages_pruned: int = 0
+    stages_rechecked: int = 0
     bound_holds: bool = True
     ended: SearchEnd | None = None
 

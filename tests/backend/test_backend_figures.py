@@ -297,7 +297,8 @@ def test_few_of_very_many_stages_can_still_be_read() -> None:
     assert traces["y3: pruned"]["y"] == [300, 300]
     assert traces["y3: all"]["y"] == [500, 500]
     axis = plain(made)["layout"]["yaxis2"]
-    assert (axis["type"], axis["range"][0]) == ("log", 0)
+    assert axis["type"] == "log"
+    assert 10 ** axis["range"][0] < 1
     assert 190_000 < 10 ** axis["range"][1] < 1_000_000
 
 

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from onnx import helper
 from support.onnx_models import model, written
+from support.recorders import Kept
 
-from backend.jobs.schemas import (
-    BatchSummary,
-    JobProgress,
-    JobSpec,
-    LogEvent,
-    RoundEvent,
-    SearchEvent,
-)
+from backend.jobs.schemas import JobSpec
 from workers.devices import open_device
 from workers.devices.base import DeviceError
 from workers.graph.importers.sandbox import SandboxLimits
@@ -31,7 +22,6 @@ from workers.graph.serialize import graph_hash, load_graph
 from workers.measure.profile_index import MemoryIndex
 from workers.runner.delivery import deliver
 from workers.runner.importing import import_graph
-from workers.runner.outcome import ScheduleOutcome
 from workers.runner.pipeline import make_candidate, run_job
 from workers.runner.quiet import NoisePolicy, Watch
 from workers.runner.reporting import Reporter
@@ -41,37 +31,6 @@ from workers.schedules.artifact import read_artifact
 from workers.schedules.schedule import ScheduleKey, Stage, StageSchedule
 
 LIMITS = SandboxLimits(memory_bytes=4 << 30, seconds=120)
-
-
-@dataclass
-class Kept:
-    """A Recorder that keeps what matters here."""
-
-    keep: Path
-    outcomes: dict[str, ScheduleOutcome] = field(default_factory=dict)
-    artifacts: list[Path] = field(default_factory=list)
-
-    def enter_tuning(self) -> None: ...
-
-    def enter_verifying(self) -> None: ...
-
-    def progress(self, progress: JobProgress) -> None: ...
-
-    def search(self, event: SearchEvent) -> None: ...
-
-    def round(self, event: RoundEvent) -> None: ...
-
-    def graph(self, facts: Mapping[str, Any]) -> None: ...
-
-    def log(self, event: LogEvent) -> None: ...
-
-    def succeed(self, summary: list[BatchSummary]) -> None: ...
-
-    def result(self, outcome: ScheduleOutcome) -> None:
-        self.outcomes[outcome.scheduler] = outcome
-
-    def artifact(self, batch_size: int, path: Path) -> None:
-        self.artifacts.append(path.rename(self.keep / path.name))
 
 
 def branches(folder: Path) -> ModelFile:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 
 from backend.jobs.schemas import JobProgress, LogEvent, RoundEvent, SearchEvent
 from workers.measure.measurement import Round
@@ -60,14 +61,17 @@ class SearchReporter:
     reporter: Reporter
     scheduler: str
     deadline: float = math.inf
-    started: float = field(default_factory=time.monotonic)
-    due: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+    due: float = -math.inf
+
+    def __post_init__(self) -> None:
+        self._started = self.clock()
 
     def __call__(self, progress: SearchProgress) -> None:
-        now = time.monotonic()
+        now = self.clock()
         if progress.ended is None and now < self.due:
             return
-        elapsed = now - self.started
+        elapsed = now - self._started
         self.due = now + min(max(elapsed * PACE, SHORTEST_S), LONGEST_S)
         self.reporter.recorder.progress(self._job_progress(elapsed, progress))
         self.reporter.recorder.search(self._event(elapsed, progress))
@@ -80,7 +84,7 @@ class SearchReporter:
             step=measured + (progress.stages_pruned if remaining is None else 0),
             steps=progress.stages_total if remaining is None else measured + remaining,
             message=f"{self.scheduler}, batch {self.reporter.batch_size}: measuring stages",
-            eta_seconds=_eta(elapsed, self.deadline - time.monotonic(), progress),
+            eta_seconds=_eta(elapsed, self.deadline - self.clock(), progress),
         )
 
     def _event(self, elapsed: float, progress: SearchProgress) -> SearchEvent:

@@ -1529,7 +1529,8 @@ export interface components {
          *     ``block`` parts are solved. No schedule that the search considers is faster than ``bound_ms``,
          *     as long as ``bound_holds``; ``expected_ms`` is only what a model expects of the fastest.
          *     ``states_visited`` have a schedule of measured stages; what is pruned is in no schedule that
-         *     beats the best. ``ended`` is null until the last event of a search.
+         *     beats the best. ``best_ms`` may rise where ``stages_rechecked`` does: what was luck is taken
+         *     back. ``ended`` is null until the last event of a search.
          */
         SearchEvent: {
             /** Batch Size */
@@ -1571,6 +1572,11 @@ export interface components {
              * @default 0
              */
             stages_pruned: number;
+            /**
+             * Stages Rechecked
+             * @default 0
+             */
+            stages_rechecked: number;
             /** Stages Total */
             stages_total: number;
             /** States */

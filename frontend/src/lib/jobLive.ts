@@ -37,6 +37,7 @@ const ADDED_LATER: Partial<SearchData> = {
   states_visited: 0,
   states_pruned: 0,
   stages_pruned: 0,
+  stages_rechecked: 0,
   bound_holds: true,
   ended: null,
 };

@@ -20,6 +20,7 @@ const search = (part: Partial<SearchData> = {}): SearchData => ({
   states_visited: 412,
   states_pruned: 3100,
   stages_pruned: 150_000,
+  stages_rechecked: 0,
   bound_holds: true,
   ended: null,
   ...part,
