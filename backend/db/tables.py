@@ -195,8 +195,8 @@ class JobResult(Base):
     """One scheduler's schedule for one batch size, measured and verified.
 
     ``search`` holds what finding it took: states, transitions, stages_measured, stages_total,
-    seconds, predicted_ms, bound_ms, ended, notes. ``provider`` implemented the operators, and ``environment`` says
-    under what conditions they were measured.
+    seconds, predicted_ms, bound_ms, bound_holds, ended, notes. ``provider`` implemented the
+    operators, and ``environment`` says under what conditions they were measured.
     """
 
     __tablename__ = "job_result"
