@@ -206,7 +206,8 @@ def show(name: str, row: Mapping[str, Any]) -> None:
         f"{name}: {row['stages_measured']} of {row['stages_total']} stages"
         f" in {row['search_seconds']:.0f} s ({row['ended']}); predicted"
         f" {row['predicted_ms']:.3f} ms, measured {row['measured_ms']:.3f} ms;"
-        f" IOS {own['speedup']:.3f}× ({own['speedup_low']:.3f} to {own['speedup_high']:.3f}, {own['verdict']});"
+        f" IOS {own['speedup']:.3f}× ({own['speedup_low']:.3f} to {own['speedup_high']:.3f},"
+        f" {own['verdict']});"
         f" delivered {delivered['winner']} {delivered['speedup']:.3f}×"
     )
 

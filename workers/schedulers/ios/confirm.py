@@ -27,7 +27,7 @@ among more again: in trials on Inception-v3 with measurements that scatter by 3 
 twice as long, found schedules from 0.03 % slower to 0.14 % faster, and predicted too little by 1.5
 to 2.1 % in place of 0.6 to 1.4 %."""
 
-SHARE = 0.1
+SHARE = 0.2
 """How much of its time a search may give to measuring again before its end: then a search whose
 time is used up has rechecked most of what it answers with."""
 
