@@ -20,7 +20,7 @@ from workers.measure.oracle import MeasuringOracle
 from workers.measure.profile_index import MemoryIndex, ProfileKey
 from workers.measure.subgraph import subgraph
 from workers.schedulers.ios import IosScheduler
-from workers.schedules.plan import Plan
+from workers.schedules.plan import Plan, Stream
 from workers.schedules.schedule import Stage
 
 TWO_DIAMONDS: Dag = (*DIAMOND, (3,), (4,), (4,), (5, 6))
@@ -224,15 +224,25 @@ def test_a_merged_stage_is_measured_merged() -> None:
     oracle = MeasuringOracle(graph, weights, Watched(launches), index)
     groups = (("one",), ("three",))
     stages = [Stage(groups, "merge"), Stage(groups), Stage(groups, "merge")]
+    stages.append(Stage(groups, "merge", threads=(1,)))
     try:
         answers = oracle.stage_latencies(stages)
     finally:
         cpu.close()
-    assert [answer.latency_ms for answer in answers] == [1.0, 2.0, 1.0]
-    assert [len(part.units) for part, _ in prepared] == [1, 2]
-    assert [key.context for key in index.keys] == ["merge threads=2", "concurrent threads=1+1"]
+    assert [answer.latency_ms for answer in answers] == [1.0, 2.0, 1.0, 1.0]
+    assert [len(part.units) for part, _ in prepared] == [1, 2, 1]
+    assert [plan.streams for _, plan in prepared] == [
+        (Stream(2),),
+        (Stream(1), Stream(1)),
+        (Stream(1),),
+    ]
+    assert [key.context for key in index.keys] == [
+        "merge threads=2",
+        "concurrent threads=1+1",
+        "merge threads=1",
+    ]
     assert len({key.signature for key in index.keys}) == 1
-    assert (oracle.measured, oracle.looked_up) == (2, 1)
+    assert (oracle.measured, oracle.looked_up) == (3, 1)
 
 
 def test_a_stage_that_cannot_be_merged_is_infinite_and_says_why() -> None:
