@@ -35,7 +35,7 @@ def latency(graph, plan):
 
 index = FileIndex(Path(sys.argv[1]))
 oracle = MeasuringOracle(graph_of(wide(5)), {{}}, ScriptedDevice(latency), index)
-IosScheduler().schedule(graph_of(wide(5)), oracle)
+IosScheduler(strategies="parallel").schedule(graph_of(wide(5)), oracle)
 print("ended")
 """
 
@@ -67,14 +67,16 @@ def test_a_killed_search_goes_on_without_measuring_anything_again(tmp_path: Path
     graph = graph_of(wide(5))
     before = len(list(FileIndex(path).entries()))
     resumed = MeasuringOracle(graph, {}, ScriptedDevice(launches), FileIndex(path))
-    found = IosScheduler().schedule(graph, resumed)
+    found = IosScheduler(strategies="parallel").schedule(graph, resumed)
     assert before >= 3
     fresh = MemoryIndex()
-    IosScheduler().schedule(graph, MeasuringOracle(graph, {}, ScriptedDevice(launches), fresh))
+    IosScheduler(strategies="parallel").schedule(
+        graph, MeasuringOracle(graph, {}, ScriptedDevice(launches), fresh)
+    )
     keys = [key for key, _ in FileIndex(path).entries()]
     assert resumed.measured == len(keys) - before > 0
     assert set(keys) == set(fresh.lookup(keys))
     assert path.read_bytes().count(b"\n") == len(keys) == len(list(fresh.entries()))
     again = MeasuringOracle(graph, {}, ScriptedDevice(launches), FileIndex(path))
-    assert IosScheduler().schedule(graph, again) == found
+    assert IosScheduler(strategies="parallel").schedule(graph, again) == found
     assert again.measured == 0

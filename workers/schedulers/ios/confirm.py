@@ -102,22 +102,21 @@ class Confirmation:
         return sum(
             not rechecked[known.best_option(stage)]
             for known, rechecked in zip(self._parts, self._rechecked, strict=True)
+            if math.isfinite(known.standing.best.latency_ms)
             for stage in known.standing.best.stages
         )
 
     def notes(self) -> Iterator[str]:
         """What a reader of the prediction should know."""
-        if self._second == self._first:
-            return
-        yield (
-            f"{self.rechecked} stages were measured again; those chosen for being fast took"
-            f" {self._second / self._first - 1:+.1%} in sum"
-        )
-        if self.unconfirmed and self.luck > 1.0:
+        if self._second != self._first:
             yield (
-                f"{self.unconfirmed} stages of the schedule were measured once; each is expected to"
-                f" take {self.luck - 1:.1%} longer"
+                f"{self.rechecked} stages were measured again; those chosen for being fast took"
+                f" {self._second / self._first - 1:+.1%} in sum"
             )
+        if self.unconfirmed:
+            note = f"stages of the schedule that were measured only once: {self.unconfirmed}"
+            more = f", each expected to take {self.luck - 1:.1%} longer"
+            yield note + more if self.luck > 1.0 else note
 
 
 def _alone(known: Knowledge, stages: Sequence[int]) -> list[int]:
