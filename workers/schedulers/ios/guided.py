@@ -5,7 +5,8 @@ dynamic program is solved with measured latencies where there are any, and elsew
 expected less some standard deviations: what is uncertain is given the chance to be good. The
 unmeasured stages of the best path, and those that the next best paths go through, are measured; the
 model is fitted again, and so on until the best path is measured and no path is expected to be
-better by more than ``TOLERANCE``, or ``share`` of a part's options were measured.
+better by more than ``TOLERANCE``, nothing better was found for long, or ``share`` of a part's
+options were measured.
 
 No expectation is below the floor of its option. What is found is not proven to be the optimum.
 """
@@ -30,6 +31,10 @@ from workers.schedulers.ios.space import Space
 TOLERANCE = 0.002
 """A schedule that may be faster by this part is not looked for: measurements scatter by more."""
 
+PATIENCE = 2
+"""A part for which so many times as much was measured as when its best schedule was found, and as
+many for each Unit, is left alone."""
+
 OPTIMISM = 2.0
 """By how many standard deviations an unmeasured option is taken to be faster than expected."""
 
@@ -43,12 +48,9 @@ the best paths."""
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Of one part, in ms: the best path of measured stages, the best one as it is expected, and the
-    best one if all that is uncertain is as fast as may be hoped. Then the options to measure."""
+    """Of one part: what the model expects of its best schedule, in ms, and what to measure."""
 
-    best: float
     expected: float
-    hoped: float
     wanted: tuple[int, ...]
 
 
@@ -63,7 +65,9 @@ class Guided:
         self._share, self._least = share, least
         self._random = np.random.default_rng(seed)
         self._queue: list[Question] = []
-        self._facts: list[PartFacts] | None = None
+        self._outlooks: list[Outlook | None] = []
+        self._found: list[tuple[float, int]] = []
+        self._facts: list[PartFacts] = []
         self._model: Contention | None = None
         self._expected: float | None = None
 
@@ -74,13 +78,15 @@ class Guided:
 
     def next(self, parts: Sequence[Knowledge], limit: int) -> Sequence[Question]:
         if not self._queue:
-            self._queue = self._first_look(parts) if self._facts is None else self._look(parts)
+            self._queue = self._look(parts) if self._facts else self._first_look(parts)
         batch, self._queue = self._queue[:limit], self._queue[limit:]
         return batch
 
     def _first_look(self, parts: Sequence[Knowledge]) -> list[Question]:
         """Stages of all kinds to fit to: greedy ones and random ones."""
         self._facts = [_facts(known) for known in parts]
+        self._outlooks = [None] * len(parts)
+        self._found = [(math.inf, 0)] * len(parts)
         questions: list[Question] = []
         for index, known in enumerate(parts):
             unmeasured = np.flatnonzero(known.unmeasured())
@@ -99,7 +105,6 @@ class Guided:
         """Fit, and then what to measure of every part."""
         for known in parts:
             known.refresh()
-        facts = self._facts or []
         samples: list[Sample] = []
         for index, known in enumerate(parts):
             options = np.flatnonzero(np.isfinite(known.latencies))
@@ -107,19 +112,47 @@ class Guided:
                 samples.append((index, options, _positive(known.latencies[options])))
         if not samples:
             return []
-        model = self._model = self._model or Contention(facts)
+        model = self._model = self._model or Contention(self._facts)
         model.fit(samples)
-        outlooks = [
-            _outlook(known, facts[index], model.expected(index), model.deviation, self._left(known))
-            for index, known in enumerate(parts)
+        # What is settled is looked at again only when nothing else is left: a look takes a while.
+        open_parts = [
+            index
+            for index, outlook in enumerate(self._outlooks)
+            if outlook is None or outlook.wanted
         ]
+        settled = [index for index in range(len(parts)) if index not in open_parts]
+        questions = self._look_at(open_parts, parts, model) or self._look_at(settled, parts, model)
         self._expected = sum(
             outlook.expected * len(known.part.occurrences)
-            for outlook, known in zip(outlooks, parts, strict=True)
+            for outlook, known in zip(self._outlooks, parts, strict=True)
+            if outlook is not None
         )
-        return [
-            (index, option) for index, outlook in enumerate(outlooks) for option in outlook.wanted
-        ]
+        return questions
+
+    def _look_at(
+        self, indices: Sequence[int], parts: Sequence[Knowledge], model: Contention
+    ) -> list[Question]:
+        questions: list[Question] = []
+        for index in indices:
+            known = parts[index]
+            outlook = self._outlooks[index] = _outlook(
+                known,
+                self._facts[index],
+                model.expected(index),
+                model.deviation,
+                min(self._left(known), self._patience(index, known)),
+            )
+            questions += [(index, option) for option in outlook.wanted]
+        return questions
+
+    def _patience(self, index: int, known: Knowledge) -> int:
+        """How many options of a part may be asked for until something better is found."""
+        best, at = self._found[index]
+        measured = int((~known.unmeasured()).sum())
+        if known.standing.best.latency_ms < best * (1 - TOLERANCE):
+            at = measured
+            self._found[index] = known.standing.best.latency_ms, at
+        return max(0, PATIENCE * (at + known.part.space.units) - measured)
 
 
 def _outlook(
@@ -128,8 +161,8 @@ def _outlook(
     """Where a part stands, given what the model expects of its options and how far it is off."""
     space, stage, unmeasured = known.part.space, known.options.stage, known.unmeasured()
     best = known.standing.best.latency_ms
-    if not left or not unmeasured.any():
-        return Outlook(best, best, best, ())
+    if not unmeasured.any():
+        return Outlook(best, ())
     floor = known.floors.of_options()
     mean = np.where(unmeasured, np.maximum(expected, floor), known.latencies)
     scatter = np.where(unmeasured, max(deviation, _LEAST_DEVIATION), 0.0)
@@ -150,12 +183,12 @@ def _outlook(
     hoped = solve(space, fastest)
     likely = min(best, float(costs(space, _of_stages(space, stage, mean))[-1]))
     if not hoped.latency_ms < best * (1 - TOLERANCE):
-        return Outlook(best, likely, hoped.latency_ms, ())
+        return Outlook(likely, ())
     on_path = np.isin(stage, hoped.stages) & (low == fastest[stage])
     order = np.where(on_path, -math.inf, through)
     count = min(left, max(8, int((~unmeasured).sum()) // 8))
     wanted = _first(order, unmeasured & (through < best), count)
-    return Outlook(best, likely, hoped.latency_ms, tuple(wanted.tolist()))
+    return Outlook(likely, tuple(wanted.tolist()))
 
 
 def _through(space: Space, stage: NDArray[np.int32], latencies: Latencies) -> Latencies:

@@ -17,7 +17,7 @@ _POWERS = (1, 2, 4, 8)
 _NOISES = (0.02, 0.1, 0.4, 1.0)
 """Variances of what stages do not share, relative to that of what they do."""
 
-_TYPICAL, _TRUST = 0.025, 6.0
+_TYPICAL, _TRUST = 0.025, 10.0
 """Relative error that is expected before any is seen, and as many errors' worth of that."""
 
 
@@ -32,8 +32,7 @@ class Resemblance:
         best = -np.inf
         for power in _POWERS:
             for noise in _NOISES:
-                lower = np.linalg.cholesky(alike**power + (noise + 1e-9) * np.eye(count))
-                white = np.linalg.solve(lower, errors)
+                lower, white = _factor(alike**power + noise * np.eye(count), errors, noise)
                 scale = float(white @ white + _TRUST * _TYPICAL**2 * (1 + noise))
                 variance = scale / (count + _TRUST)
                 likelihood = -0.5 * count * np.log(variance) - np.log(np.diag(lower)).sum()
@@ -56,3 +55,13 @@ class Resemblance:
         same = np.where(kind[:, None] == self._kind, 1.0, 0.5)
         result: Floats = common / either * same
         return result
+
+
+def _factor(covariance: Floats, errors: Floats, noise: float) -> tuple[Floats, Floats]:
+    """Cholesky's factor and its inverse times the errors, which is what the factor's last row is
+    with the errors as one more row and column; no eigenvalue is below ``noise``."""
+    count = len(errors)
+    corner = 2 * float(errors @ errors) / noise + 1.0
+    bordered = np.block([[covariance, errors[:, None]], [errors, np.array([[corner]])]])
+    lower = np.linalg.cholesky(bordered)
+    return lower[:count, :count], lower[count, :count]
