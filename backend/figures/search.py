@@ -14,6 +14,8 @@ from backend.figures.theme import colour, empty, layout, milliseconds, tinted
 from backend.jobs.schemas import SearchEvent
 
 MAX_POINTS = 400
+FOCUS = 1.3
+"""Latencies up to this multiple of the best are in view, unless somebody zooms out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ def _layout(
 ) -> dict[str, Any]:
     """The latencies take the upper half; the panels share the rest, each with room for its legend
     above it."""
+    known = [event.best_ms for event in events if event.best_ms is not None]
     made = layout(
         theme,
         FigureKind.SEARCH,
@@ -134,7 +137,12 @@ def _layout(
             "range": [0, 1.02 * max(event.elapsed_seconds for event in events)],
             "anchor": f"y{len(panels) + 1}",
         },
-        yaxis={"title": {"text": milliseconds("predicted", simulated)}, "domain": [0.5, 1.0]},
+        yaxis={
+            "title": {"text": milliseconds("predicted", simulated)},
+            "domain": [0.5, 1.0],
+            # The first schedule, one Unit after another, would flatten all that follows.
+            "autorangeoptions": {"clipmax": FOCUS * min(known)} if known else {},
+        },
     )
     most = {
         "stages": max(event.stages_total for event in events),

@@ -50,7 +50,7 @@ def translucent(theme: Theme) -> tuple[str, str]:
 def tinted(shade: str) -> str:
     """The filling of an area that belongs to the class of a line with the colour ``#RRGGBB``."""
     red, green, blue = (int(shade[at : at + 2], 16) for at in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.16)"
+    return f"rgba({red},{green},{blue},0.22)"
 
 
 def ink(theme: Theme) -> str:
