@@ -42,6 +42,7 @@ class Confirmation:
         self._parts = parts
         self._rechecked = [np.zeros(len(known.options), dtype=bool) for known in parts]
         self._first = self._second = 0.0
+        self._next_at = 0.0
 
     @property
     def rechecked(self) -> int:
@@ -53,8 +54,12 @@ class Confirmation:
         """By what factor chosen stages took longer the second time, at least 1."""
         return max(1.0, self._second / self._first) if self._first else 1.0
 
-    def affordable(self, asked: int) -> int:
-        """How many options may be measured again after ``asked`` were measured."""
+    def grant(self, asked: int) -> int:
+        """How many options may be measured again now that ``asked`` were measured. None, unless
+        that is a quarter more than at the last time: then the best schedule may be another."""
+        if asked < self._next_at:
+            return 0
+        self._next_at = 1.25 * asked
         return max(0, int(SHARE * asked / PRICE) - self.rechecked)
 
     def doubtful(self) -> list[Question]:

@@ -92,8 +92,10 @@ class Search:
             since += len(questions)
             if since >= refresh:
                 self._refresh()
-                self._recheck(self._confirmation.affordable(self._asked))
                 since = 0
+            if granted := self._confirmation.grant(self._asked):
+                self._refresh()
+                self._recheck(granted)
             self._report(observe)
         self._refresh()
         return in_time
