@@ -10,7 +10,7 @@ from typing import Any
 from plotly.graph_objects import Figure, Scatter
 
 from backend.figures.schemas import FigureKind, Theme
-from backend.figures.theme import colour, empty, layout, milliseconds, tinted
+from backend.figures.theme import colour, empty, layout, milliseconds, tinted, translucent
 from backend.jobs.schemas import SearchEvent
 
 MAX_POINTS = 400
@@ -136,6 +136,10 @@ def _layout(
             "title": {"text": "search time (s)"},
             "range": [0, 1.02 * max(event.elapsed_seconds for event in events)],
             "anchor": f"y{len(panels) + 1}",
+            "unifiedhovertitle": {"text": "%{x:.1f} s"},
+            "spikecolor": translucent(theme)[1],
+            "spikethickness": 1,
+            "spikedash": "solid",
         },
         yaxis={
             "title": {"text": milliseconds("predicted", simulated)},

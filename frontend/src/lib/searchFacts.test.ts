@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { searchNotes, searchSeconds, searchWords } from "./searchFacts";
+import { searchNotes, searchOutcome, searchSeconds, searchWords } from "./searchFacts";
 
 describe("search facts", () => {
   it("says what a search took", () => {
@@ -8,6 +8,24 @@ describe("search facts", () => {
     expect(searchWords(search)).toBe("412 states, 3,980 transitions, 1,402 stages measured");
     expect(searchSeconds(search)).toBe("1 min 01 s");
     expect(searchSeconds({ seconds: 0.42 })).toBe("0.4 s");
+  });
+
+  it("says how good the schedule was found to be and why the search ended", () => {
+    const search = { predicted_ms: 3.7, bound_ms: 3.7, bound_holds: true, ended: "optimal" };
+    expect(searchOutcome(search, true)).toEqual([
+      ["Best predicted", "3.700 ms (simulated)"],
+      ["Proven bound", "3.700 ms (simulated)"],
+      ["Gap", "0 %"],
+      ["Expected", null],
+      ["Ended", "proven optimal: nothing in the search space is faster"],
+    ]);
+  });
+
+  it("takes no bound for proven on trust", () => {
+    const facts = searchOutcome({ predicted_ms: 3.7, bound_ms: 3.7, ended: "optimal" }, false);
+    expect(JSON.stringify(facts)).not.toContain("Proven bound");
+    expect(searchOutcome({ predicted_ms: 3.7, ended: "interval" }, false)).toEqual([]);
+    expect(searchOutcome({}, false)).toEqual([]);
   });
 
   it("hands on what the scheduler had to say", () => {

@@ -2,6 +2,7 @@
 import type { Result } from "@/api/types";
 
 import { count, duration } from "./format";
+import { endingWords, isEnding, latencyFacts, type Standing } from "./searching";
 
 type Search = Result["search"];
 
@@ -28,6 +29,25 @@ export function searchWords(search: Search): string {
   return PARTS.filter(([key]) => numberOf(search, key) > 0)
     .map(([key, words]) => `${count(numberOf(search, key))} ${words}`)
     .join(", ");
+}
+
+/** How good the schedule was found to be and why the search ended; nothing without a search. */
+export function searchOutcome(search: Search, simulated: boolean): [string, string | null][] {
+  const ended = search["ended"];
+  if (!isEnding(ended)) return [];
+  const standing: Standing = {
+    best_ms: latencyOf(search, "predicted_ms"),
+    bound_ms: latencyOf(search, "bound_ms"),
+    expected_ms: latencyOf(search, "expected_ms"),
+    bound_holds: search["bound_holds"] === true,
+    ended,
+  };
+  return [...latencyFacts(standing, simulated), ["Ended", endingWords(standing)]];
+}
+
+function latencyOf(search: Search, key: string): number | null {
+  const value = search[key];
+  return typeof value === "number" ? value : null;
 }
 
 /** What the scheduler had to say of its search. */

@@ -50,24 +50,15 @@ export function endingWords({ ended, bound_holds: holds }: Standing): string | n
     : ENDINGS[ended];
 }
 
-/** Names and values for a list, and what does not apply without a value. */
+type Fact = [string, string | null];
+
+/** Names and values for a list; without a value is what does not apply. */
 export function standingFacts(
   search: SearchData,
   { simulated, running }: { simulated: boolean; running: boolean },
-): [string, string | null][] {
-  const { best_ms: best, bound_ms: bound, bound_holds: holds, expected_ms: expected } = search;
-  const gap = gapOf(search);
-  const time = (ms: number) => `${milliseconds(ms)}${simulated ? " (simulated)" : ""}`;
+): Fact[] {
   return [
-    ["Best predicted", best === null ? "none known yet" : time(best)],
-    [
-      holds ? "Proven bound" : "Bound",
-      bound === null
-        ? null
-        : `${time(bound)}${holds ? "" : ", not proven: a stage was faster than its own bound"}`,
-    ],
-    ["Gap", gap === null || !holds ? null : percent(gap)],
-    ["Expected", expected === null ? null : `${time(expected)} by a model, not proven`],
+    ...latencyFacts(search, simulated),
     ["Stages", settled(search.stages_measured, "measured", search.stages_pruned, search.stages_total)],
     [
       "States",
@@ -80,6 +71,24 @@ export function standingFacts(
     ["Status", endingWords(search) ?? (running ? "searching" : null)],
   ];
 }
+
+/** The best, and what is known of how much better another schedule could be. */
+export function latencyFacts(search: Standing, simulated: boolean): Fact[] {
+  const { best_ms: best, bound_ms: bound, bound_holds: holds, expected_ms: expected } = search;
+  const gap = gapOf(search);
+  const time = (ms: number) => `${milliseconds(ms)}${simulated ? " (simulated)" : ""}`;
+  const doubt = holds ? "" : ", not proven: a stage was faster than its own bound";
+  return [
+    ["Best predicted", best === null ? "none known yet" : time(best)],
+    [holds ? "Proven bound" : "Bound", bound === null ? null : time(bound) + doubt],
+    ["Gap", gap === null || !holds ? null : percent(gap)],
+    ["Expected", expected === null ? null : `${time(expected)} by a model, not proven`],
+  ];
+}
+
+/** Whether a value from free JSON is a reason to end that this page knows. */
+export const isEnding = (value: unknown): value is NonNullable<SearchData["ended"]> =>
+  typeof value === "string" && value in ENDINGS;
 
 /** `200 measured, 150,000 pruned, of 190,000`. */
 function settled(done: number, verb: string, pruned: number, all: number): string {

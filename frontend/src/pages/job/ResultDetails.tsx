@@ -9,7 +9,7 @@ import { SimulatedBadge } from "@/components/SimulatedBadge";
 import { conditionSections, noiseComplaint } from "@/lib/conditions";
 import { absoluteError, count, interval, milliseconds, schedulerName } from "@/lib/format";
 import { providerLabel } from "@/lib/providers";
-import { searchNotes, searchSeconds, searchWords } from "@/lib/searchFacts";
+import { searchNotes, searchOutcome, searchSeconds, searchWords } from "@/lib/searchFacts";
 
 interface ResultDetailsProps {
   jobId: string;
@@ -70,6 +70,7 @@ function Details({ jobId, result }: { jobId: string; result: Result }) {
             facts={[
               ["Time", searchSeconds(result.search)],
               ["Size", searchWords(result.search)],
+              ...searchOutcome(result.search, result.simulated),
             ]}
           />
           {notes.map((note) => (

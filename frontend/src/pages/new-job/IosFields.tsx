@@ -28,7 +28,7 @@ export function IosFields({ form }: FormProps) {
           {...form.getInputProps("searchMode")}
         />
         <Select
-          label="Stages"
+          label="A stage runs"
           description={STRATEGIES[strategies].note}
           data={choices(STRATEGIES)}
           allowDeselect={false}

@@ -2,5 +2,5 @@
 export const SCHEDULER_NOTES: Record<string, string> = {
   sequential: "One operator after another: the baseline that every other is compared with.",
   greedy: "Everything that is ready runs side by side, stage by stage. No measuring.",
-  ios: "Dynamic programming over stages, on measured latencies. Finds the best stages, takes longest.",
+  ios: "Dynamic programming over stages, on measured latencies. Takes longest; how it searches is under Advanced.",
 };
