@@ -13,7 +13,7 @@ from support.fake_device import ScriptedDevice, ScriptedExecutable
 from support.graphs import SIDE, Dag, chain, graph_of
 from torch import Tensor
 
-from backend.jobs.schemas import LogEvent
+from backend.jobs.schemas import JobProgress, LogEvent
 from workers.devices import open_device
 from workers.devices.base import Device, DeviceError, Executable
 from workers.graph.graph import Graph
@@ -45,6 +45,9 @@ class Logs:
 
     def log(self, event: LogEvent) -> None:
         self.said.append((event.level, event.message))
+
+    def progress(self, progress: JobProgress) -> None:
+        assert progress.stage == "tuning"
 
 
 def prepared(graph: Graph, device: Device) -> Prepared:
@@ -158,6 +161,4 @@ def test_they_stay_where_nothing_runs_without_them() -> None:
     device = scripted(1.0, DeviceError("out of memory"))
     before, after, logs = chosen(prepared(graph_of(LANES), device), SIDE_BY_SIDE, device)
     assert after is before
-    assert logs.said == [
-        ("warning", "ios keeps its barriers, without them it failed: out of memory")
-    ]
+    assert logs.said == [("warning", "ios keeps its barriers, comparing failed: out of memory")]

@@ -46,6 +46,8 @@ def without_needless_barriers(
     other = _without_barriers(candidate, place.device.facts.parallelism)
     if other.plan == candidate.plan:
         return candidate
+    message = f"{candidate.scheduler} with and without barriers between its stages"
+    reporter.step("tuning", 0, 0, message)
     try:
         gain = _computed(candidate, other, place) or _measured(
             candidate, other, model, place, watch, seed
@@ -53,7 +55,7 @@ def without_needless_barriers(
     except CancelledError:
         raise
     except DeviceError as error:
-        reporter.warn(f"{candidate.scheduler} keeps its barriers, without them it failed: {error}")
+        reporter.warn(f"{candidate.scheduler} keeps its barriers, comparing failed: {error}")
         return candidate
     words = f"{gain.words}, simulated" if place.device.facts.simulated else gain.words
     reporter.log(
