@@ -88,7 +88,7 @@ export function latencyFacts(search: Standing, simulated: boolean): Fact[] {
 
 /** Whether a value from free JSON is a reason to end that this page knows. */
 export const isEnding = (value: unknown): value is NonNullable<SearchData["ended"]> =>
-  typeof value === "string" && value in ENDINGS;
+  typeof value === "string" && Object.hasOwn(ENDINGS, value);
 
 /** `200 measured, 150,000 pruned, of 190,000`. */
 function settled(done: number, verb: string, pruned: number, all: number): string {
