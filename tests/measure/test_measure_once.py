@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from support.graphs import DIAMOND, SIDE, Dag, graph_of, wide
 from support.noisy_device import NoisyDevice
 
 from workers.measure.oracle import MeasuringOracle
-from workers.measure.profile_index import MemoryIndex
+from workers.measure.profile_index import FileIndex, MemoryIndex, ProfileIndex
 from workers.schedulers.base import SearchResult
 from workers.schedulers.ios import IosScheduler
 from workers.schedulers.ios.scheduler import Mode
@@ -20,7 +22,7 @@ MODES: tuple[Mode, ...] = ("exhaustive", "exact", "guided")
 
 
 def search(
-    dag: Dag, device: NoisyDevice, index: MemoryIndex, mode: Mode
+    dag: Dag, device: NoisyDevice, index: ProfileIndex, mode: Mode
 ) -> tuple[SearchResult, MeasuringOracle]:
     graph = graph_of(dag)
     oracle = MeasuringOracle(graph, {"w": torch.eye(SIDE)}, device, index)
@@ -37,6 +39,15 @@ def test_a_second_search_asks_the_device_nothing_and_answers_the_same(mode: Mode
     assert len(device.order) == prepared > first.measured > 0
     assert first.rechecked > 0
     assert (second.measured, second.rechecked) == (0, 0)
+
+
+def test_another_process_knows_it_too(tmp_path: Path) -> None:
+    device, path = NoisyDevice(luck=0.05), tmp_path / "index.jsonl"
+    found, _ = search(DIAMOND, device, FileIndex(path), "guided")
+    prepared = len(device.order)
+    again, _ = search(DIAMOND, device, FileIndex(path), "guided")
+    assert again == found
+    assert len(device.order) == prepared
 
 
 @pytest.mark.parametrize("mode", MODES)

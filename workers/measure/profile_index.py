@@ -9,7 +9,8 @@ outermost:
 - ``device_fingerprint``: another device, other library versions, other settings. Two devices that
   may time differently never share an entry.
 - ``provider``: who made the kernels.
-- ``context``: how the stage was run, such as ``concurrent threads=1+1`` or ``merge threads=2``.
+- ``context``: how the stage was run, such as ``concurrent threads=1+1`` or ``merge threads=2``,
+  and whether it was ``rechecked``: measured again in turns, because a search had chosen it.
 
 All else is inherited: what else is in the model, which scheduler asked, which job, and when. A
 stage is measured alone, from its fork to its join, so none of that is part of what was timed.
