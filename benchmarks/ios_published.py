@@ -6,7 +6,7 @@ Two sources, of which every number here says its own:
   its results are drawings without numbers.
 - *README*: of the repository that the paper names (github.com/mit-han-lab/inter-operator-scheduler,
   commit 492167c). Its table of section 4.2.1 holds the means of five runs that the paper's Figure 6
-  draws; the other sections print one run each, which differs from the paper's means by up to 5 %.
+  draws; the other sections print one run each, which differs from the paper's means by up to 8 %.
 
 All with r = 3 and s = 8 on a V100, batch 1, unless it is said.
 """

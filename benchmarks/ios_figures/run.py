@@ -9,7 +9,8 @@ thread issues one by one as IOS's engine does, or of one CUDA Graph in the secti
 ``--only`` runs some sections, such as ``schedules_v100`` or ``schedules_v100:randwire``, and leaves
 the others in the output file as they are. ``--document`` writes the tables of the output file into
 the document, between the comments that name them. ``--only`` without sections does nothing else.
-Searches are exhaustive, as the paper's; for NASNet and RandWire ``--large`` says how they go.
+Searches are exhaustive, as the paper's, but for NASNet (exact) and RandWire (guided), unless
+``--large`` says otherwise.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ NOTE = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
-    parser.add_argument("--large", choices=get_args(Mode), default="exact")
+    parser.add_argument("--large", choices=get_args(Mode))
     parser.add_argument("--output", type=Path)
     parser.add_argument("--document", type=Path)
     options = parser.parse_args()

@@ -25,8 +25,9 @@ from workers.schedules.lower import lower
 from workers.schedules.merge import merge_graph
 from workers.schedules.schedule import StageSchedule
 
-LARGE = ("nasnet_a_large", "randwire")
-"""To measure all stages of these takes IOS an hour, and a simulator longer than anyone waits."""
+MODES: dict[str, Mode] = {"nasnet_a_large": "exact", "randwire": "guided"}
+"""How networks are searched that are too large to measure all of their stages: that takes IOS an
+hour, and a simulator not much less. All others exhaustively, as IOS does."""
 
 STRATEGIES: dict[str, Strategies] = {
     "IOS-Merge": "merge",
@@ -80,9 +81,9 @@ class Found:
 
 class Searches:
     """Remembers schedules and, as a job does, every stage that was simulated. ``large`` is how
-    large networks are searched; the others are exhaustively."""
+    large networks are searched instead of as in MODES."""
 
-    def __init__(self, large: Mode) -> None:
+    def __init__(self, large: Mode | None = None) -> None:
         self.large = large
         self._index = MemoryIndex()
         self._devices: dict[tuple[str, Issue], SimDevice] = {}
@@ -162,7 +163,8 @@ class Searches:
         )
 
     def _mode(self, wanted: Wanted) -> Mode:
-        return self.large if wanted.network in LARGE else "exhaustive"
+        mode = MODES.get(wanted.network)
+        return "exhaustive" if mode is None else self.large or mode
 
     def _scheduler(self, wanted: Wanted) -> Scheduler:
         if wanted.kind == "sequential":
