@@ -132,6 +132,7 @@ def _layout(
         height=200 + 140 * len(panels),
         hovermode="x unified",
         hoversubplots="axis",
+        hoverdistance=-1,  # however far the next event is: a search may think for seconds
         xaxis={
             "title": {"text": "search time (s)"},
             "range": [0, 1.02 * max(event.elapsed_seconds for event in events)],
