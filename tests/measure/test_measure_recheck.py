@@ -35,8 +35,7 @@ def latencies(answers: Sequence[StageLatency]) -> list[float]:
 
 def test_all_are_measured_in_turns_prepared_afresh_each_time() -> None:
     device, rounds = NoisyDevice(), list[Round]()
-    oracle = oracle_on(device, MemoryIndex())
-    oracle._on_round = rounds.append
+    oracle = MeasuringOracle(graph_of(DIAMOND), {}, device, MemoryIndex(), on_round=rounds.append)
     oracle.stage_latencies(UNITS)
     oracle.recheck(UNITS)
     turns = [device.order[start : start + 3] for start in range(0, len(device.order), 3)]
