@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -216,6 +217,21 @@ def test_the_optimum_of_all_schedules_and_ways(
     best = best_way(graph, strategies, latency_of, parallelism)
     assert result.predicted_ms == best_of_all(graph, dag, best)
     assert result.predicted_ms == sum(latency_of(stage) for stage in result.schedule.stages)
+
+
+def test_plainer_ways_come_first() -> None:
+    graph = graph_of(wide(3))
+    part = next(part for part in parts_of(graph) if part.space.units > 1)
+    found = make_options(graph, part, parallelism=4)
+    stage = int(np.flatnonzero(mergeable_stages(graph, part))[0])
+    ways = [found.ways[way] for way in found.way[found.stage == stage]]
+    assert [(way.strategy, way.threads) for way in ways] == [
+        ("concurrent", ()),
+        ("concurrent", (1, 1)),
+        ("merge", ()),
+        ("merge", (2,)),
+        ("merge", (1,)),
+    ]
 
 
 @settings(deadline=None, max_examples=30)

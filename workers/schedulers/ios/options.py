@@ -60,19 +60,21 @@ def make_options(
 ) -> Options:
     """Every way in which each stage of the part may be run on a device of ``parallelism`` threads.
 
-    Of one stage the ways without merging come first, and among each the device's own threads. IOS-
-    Merge "only takes the 'operator merge' strategy": a stage is one Unit or a merge of several, and
-    one whose Units cannot be merged has no option.
+    Of one stage the ways without merging come first, and with either those on the device's own
+    threads, so that these win where latencies are equal. IOS-Merge "only takes the 'operator merge'
+    strategy": a stage is one Unit or a merge of several, and one whose Units cannot be merged has
+    no option.
     """
     stages = part.space.stages
     every = np.arange(len(stages), dtype=np.int32)
     concurrent = every[np.bitwise_count(stages) == 1] if strategies == "merge" else every
     merged = every[:0] if strategies == "parallel" else every[mergeable_stages(graph, part)]
-    allotted: dict[Way, Indices] = {}
+    found = {Way(): concurrent}
+    allotted: tuple[tuple[int, ...], ...] = ((),)
     if threads == "searched" and parallelism > 1:
-        allotted = _with_threads(graph, part, concurrent, parallelism)
-        allotted |= {Way("merge", own): merged for own in allotments([0], [0], parallelism)}
-    found = {Way(): concurrent, Way("merge"): merged, **allotted}
+        found |= _with_threads(graph, part, concurrent, parallelism)
+        allotted += allotments([0], [0], parallelism)
+    found |= {Way("merge", own): merged for own in allotted}
     stage = np.concatenate(list(found.values()))
     way = np.repeat(np.arange(len(found), dtype=np.int32), [len(many) for many in found.values()])
     order = np.lexsort((way, stage))
