@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-from support.graphs import DIAMOND, Dag, dags, graph_of
+import time
 
-from workers.schedulers.endings import Pruning
-from workers.schedulers.ios.parts import Division, divide
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.graphs import DIAMOND, Dag, dags, graph_of, successors_of
+
+from workers.schedulers.endings import Pruning, least_transitions
+from workers.schedulers.ios.parts import Division, divide, tightened
+from workers.schedulers.ios.space import build_space
 
 
 def division(dag: Dag, max_transitions: int = 100_000) -> Division:
@@ -43,3 +48,56 @@ def test_a_long_block_is_divided_where_its_cells_join() -> None:
     assert found.notes == (
         "more than 64 units in a row have no cut point among them and were searched in 30 pieces",
     )
+
+
+def test_pruning_is_tightened_step_by_step() -> None:
+    def steps(r: int | None, s: int | None) -> list[tuple[int | None, int | None]]:
+        return [(p.max_units, p.max_groups) for p in tightened(Pruning(r, s), 40, 12)]
+
+    assert steps(3, 8) == [(3, 8), (3, 4), (2, 4)]
+    assert steps(None, None) == [(40, 12), (40, 6), (40, 4), (20, 4), (10, 4), (5, 4), (2, 4)]
+    assert steps(1, 2) == [(1, 2)]
+
+
+def test_a_block_too_large_is_pruned_before_it_is_divided() -> None:
+    """Six chains of three: s is six, then four."""
+    chains: Dag = tuple((unit - 1,) if unit % 3 else () for unit in range(18))
+    whole = division(chains, 4_000_000)
+    assert whole.notes == ()
+    pruned = division(chains, whole.parts[0].space.transitions - 1)
+    assert [len(positions) for _, positions in pruned.order] == [18]
+    assert max(int(stage).bit_count() for stage in pruned.parts[0].space.stages) <= 4 * 3
+    assert len(pruned.notes) == 1
+    assert "with at most 4 groups to a stage and 3 units to a group" in pruned.notes[0]
+    divided = division(chains, 1_000)
+    assert "pieces" in divided.notes[0]
+    assert all(part.space.transitions <= 1_000 for part in divided.parts)
+
+
+@pytest.mark.parametrize(
+    "dag",
+    [
+        tuple(() for _ in range(1000)),
+        tuple((unit - 1,) if unit % 10 else () for unit in range(640)),
+        tuple(tuple(range(u // 10 * 10 - 10, u // 10 * 10)) if u >= 10 else () for u in range(200)),
+        tuple((u - 30,) * (u >= 30) + (u - 1,) * (u % 30 > 0) for u in range(300)),
+    ],
+    ids=["apart", "chains", "dense", "grid"],
+)
+def test_a_wide_graph_is_divided_in_seconds(dag: Dag) -> None:
+    started = time.process_time()
+    found = division(dag)
+    assert time.process_time() - started < 10
+    assert [p for _, piece in found.order for p in piece] == list(range(len(dag)))
+    assert sum(part.space.transitions for part in found.parts) <= 4 * 100_000
+    assert any("pieces" in note for note in found.notes)
+
+
+@settings(deadline=None)
+@given(dags(), st.integers(1, 3), st.integers(1, 3))
+def test_the_least_transitions_are_a_bound(dag: Dag, r: int, s: int) -> None:
+    successors = successors_of(dag)
+    found = build_space(successors, Pruning(r, s)).transitions
+    assert 0 < least_transitions(successors, Pruning(r, s), 10**6) <= found
+    single = build_space(successors, Pruning(1, s)).transitions
+    assert least_transitions(successors, Pruning(1, s), 10**6) == single

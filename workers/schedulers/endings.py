@@ -10,6 +10,7 @@ most s groups of at most r Units each.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
@@ -133,6 +134,36 @@ def states(
             if not before[after] & ~units:
                 ready |= 1 << after
         pending.extend((after, units, sinks, ready, endings) for after in bits(ready))
+
+
+def least_transitions(successors: Sequence[Sequence[int]], pruning: Pruning, enough: int) -> int:
+    """No fewer transitions has the search space, whatever r is; given up above ``enough``.
+
+    Any s Units of a state without a successor in it are an ending. This only looks at states, all
+    of one size at a time, which is much quicker than to enumerate their endings.
+    """
+    count = len(successors)
+    most = count if pruning.max_groups is None else pruning.max_groups
+    endings = np.array(
+        [
+            min(sum(math.comb(sinks, groups) for groups in range(1, min(sinks, most) + 1)), 1 << 40)
+            for sinks in range(count + 1)
+        ]
+    )
+    before = np.array(predecessors(successors), dtype=np.uint64)
+    states, sinks = np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.uint64)
+    found = 0
+    while len(states):
+        larger: list[tuple[Masks, Masks]] = []
+        for unit in range(count):
+            bit = np.uint64(1 << unit)
+            chosen = (states < bit) & (states & before[unit] == before[unit])
+            larger.append((states[chosen] | bit, sinks[chosen] & ~before[unit] | bit))
+            found += int(endings[np.bitwise_count(larger[-1][1])].sum())
+            if found > enough:
+                return found
+        states, sinks = (np.concatenate(masks) for masks in zip(*larger, strict=True))
+    return found
 
 
 class _Endings(NamedTuple):
