@@ -12,6 +12,7 @@ from torch import Tensor
 
 from workers.devices.sim.device import SimDevice
 from workers.devices.sim.launch_path import Issue
+from workers.graph.blocks import blocks
 from workers.graph.graph import Graph
 from workers.measure.oracle import MeasuringOracle
 from workers.measure.profile_index import MemoryIndex
@@ -23,6 +24,7 @@ from workers.schedulers.ios.scheduler import Mode
 from workers.schedulers.sequential import SequentialScheduler
 from workers.schedules.lower import lower
 from workers.schedules.merge import merge_graph
+from workers.schedules.mergeable import families
 from workers.schedules.schedule import StageSchedule
 
 MODES: dict[str, Mode] = {"nasnet_a_large": "exact", "randwire": "guided"}
@@ -145,6 +147,8 @@ class Searches:
 
     def _search(self, wanted: Wanted) -> Found:
         graph = at_batch(wanted.network, wanted.batch)
+        if wanted.kind == "IOS-Both" and not _merges(graph):
+            return self.found(replace(wanted, kind="IOS-Parallel"))
         device = self.device(wanted.gpu, wanted.issue)
         oracle = MeasuringOracle(graph, _weights(graph), device, self._index)
         started = time.process_time()
@@ -177,6 +181,15 @@ class Searches:
             strategies=STRATEGIES[wanted.kind],
             mode=self._mode(wanted),
         )
+
+
+def _merges(graph: Graph) -> bool:
+    """Whether two Units of a block may be merged; if not, IOS-Both searches what IOS-Parallel
+    does."""
+    return any(
+        families(graph, [graph.units[position].name for position in block.positions])
+        for block in blocks(graph)
+    )
 
 
 def _weights(graph: Graph) -> dict[str, Tensor]:
