@@ -41,7 +41,13 @@ async def test_a_job_is_created_with_defaults_and_read_back(client: httpx.AsyncC
     job = created.json()
     assert (job["state"], job["name"], job["model_name"]) == ("queued", "squeezenet", "squeezenet")
     assert job["spec"]["schedulers"] == ["sequential", "greedy", "ios"]
-    assert job["spec"]["ios"] == {"max_units_per_group": 3, "max_groups_per_stage": 8}
+    assert job["spec"]["ios"] == {
+        "max_units_per_group": 3,
+        "max_groups_per_stage": 8,
+        "strategies": "both",
+        "mode": "guided",
+        "gap": 0.0,
+    }
     assert (job["spec"]["provider"], job["spec"]["allow_noise"]) == ("aten", False)
     assert (job["attempt"], job["event_seq"], job["summary"]) == (0, 1, None)
     assert created.headers["location"] == f"/api/v1/jobs/{job['id']}"

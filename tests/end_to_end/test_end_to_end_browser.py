@@ -41,6 +41,9 @@ def test_upload_tune_watch_and_download(page: Page, stack: Stack, tmp_path: Path
         expect(table.locator(f"[data-scheduler={scheduler}]")).to_be_visible()
     for figure in ("latency", "search", "rounds", "timeline"):
         expect(page.get_by_test_id(f"figure-{figure}").locator(".js-plotly-plot")).to_be_visible()
+    expect(page.get_by_test_id("search-note")).to_contain_text("IOS: best")
+    standings = page.get_by_test_id("search-standings")
+    expect(standings).to_contain_text(re.compile("Stages.*measured.*States.*visited.*Status"))
     expect(page.get_by_test_id("timeline-note")).to_contain_text("measured on cpu")
     expect(page.get_by_test_id("log-tail")).to_contain_text("units")
     page.get_by_test_id("result-details-open").first.click()

@@ -112,8 +112,18 @@ def test_a_simulated_gpu_schedules_a_file_and_says_that_it_is_simulated(
         [counted] = [
             s for s in client.get("/profiles/summary").json() if "sim:v100" in s["devices"]
         ]
+        events = client.get(f"/jobs/{job['id']}/events").json()
     assert counted["simulated"]
     assert counted["entries"] > 0
+    searches = [event["data"] for event in events if event["type"] == "search"]
+    best = [each["best_ms"] for each in searches if each["best_ms"] is not None]
+    assert best == sorted(best, reverse=True)
+    assert all(each["ended"] is None for each in searches[:-1])
+    [found] = [r["search"] for r in job["results"] if r["scheduler"] == "ios"]
+    for field in ("bound_ms", "bound_holds", "ended", "stages_measured", "states_visited"):
+        assert found[field] == searches[-1][field]
+    assert found["ended"] in {"complete", "optimal", "converged"}
+    assert 0 < found["bound_ms"] <= found["predicted_ms"] == best[-1]
 
 
 def test_curl_with_a_token_uploads_and_schedules_onnx(
