@@ -151,25 +151,3 @@ def test_a_gap_ends_it_early() -> None:
     assert early.predicted_ms is not None
     assert early.bound_ms is not None
     assert early.predicted_ms - early.bound_ms <= 0.9 * early.predicted_ms
-
-
-def test_threads_of_groups_are_searched_too() -> None:
-    """Of groups with one thread each the longest takes too long; it is better off with more."""
-    graph = graph_of(layered(1, 14))
-
-    class Cores(FakeClockOracle):
-        parallelism = 4
-
-    def latency_of(stage: Stage) -> float:
-        own = (4 // len(stage.groups) or 1,) * len(stage.groups)
-        threads = stage.threads or own
-        busy = max(1.0, sum(threads) / 4)
-        times = zip(stage.groups, threads, strict=True)
-        return max(len(group) / count**0.6 for group, count in times) * busy
-
-    best = IosScheduler().schedule(graph, Cores(latency_of))
-    found = IosScheduler(mode="guided").schedule(graph, Cores(latency_of))
-    assert found.predicted_ms is not None
-    assert best.predicted_ms is not None
-    assert found.predicted_ms <= 1.01 * best.predicted_ms
-    assert found.stages_measured < 0.15 * best.stages_measured

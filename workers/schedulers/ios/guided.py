@@ -1,12 +1,14 @@
 """Guided search: few stages are measured, those that a model expects to be good.
 
-A model (``contention``, corrected by ``resemblance``) is fitted to all that was measured. The
-dynamic program is solved with measured latencies where there are any, and elsewhere with what is
-expected less some standard deviations: what is uncertain is given the chance to be good. The
-unmeasured stages of the best path, and those that the next best paths go through, are measured; the
-model is fitted again, and so on until the best path is measured and no path is expected to be
-better by more than ``TOLERANCE``, nothing better was found for long, or ``share`` of a part's
-options were measured.
+A model (``contention``, corrected by ``resemblance``) is fitted to all that was measured and says
+for every other option what it expects and how far it may be off. For each, the dynamic program says
+how fast the best schedule with it would be: with measured latencies where there are any, and what
+is expected elsewhere. What is uncertain is given the chance to be good: some standard deviations
+are taken off, more of them for the option itself than for the others of its schedule, which are not
+all lucky at once. The options of the fastest such schedules are measured, the model is fitted
+again, and so on until no schedule is hoped to be better than the best measured one by more than
+``TOLERANCE``, until nothing better was found for long, or until ``share`` of a part's options were
+measured.
 
 No expectation is below the floor of its option. What is found is not proven to be the optimum.
 """
@@ -24,22 +26,27 @@ from workers.graph.bitsets import bits
 from workers.schedulers.ios.contention import Contention, PartFacts, Sample
 from workers.schedulers.ios.guides import Question
 from workers.schedulers.ios.knowledge import Knowledge
-from workers.schedulers.ios.paths import Latencies, around_stages, costs, costs_to_go, solve
+from workers.schedulers.ios.paths import Latencies, around_stages, costs, costs_to_go
 from workers.schedulers.ios.resemblance import Resemblance
 from workers.schedulers.ios.space import Space
 
 TOLERANCE = 0.002
 """A schedule that may be faster by this part is not looked for: measurements scatter by more."""
 
-PATIENCE = 2
-"""A part for which so many times as much was measured as when its best schedule was found, and as
-many for each Unit, is left alone."""
+PATIENCE = 4.0
 
-OPTIMISM = 2.0
-"""By how many standard deviations an unmeasured option is taken to be faster than expected."""
+OPTIMISM, OPTIMISM_AROUND = 2.0, 0.5
+"""By how many standard deviations an unmeasured option is taken to be faster than expected, and the
+others of its schedule."""
+
+_LEAST_WANTED, _MOST_WANTED = 8, 32
+"""Options of a part to measure between two looks, an eighth of those measured in between."""
+
+_SURE = 5
+"""Options measured for each Unit from which on the others of a schedule are not all lucky."""
 
 _LEAST_DEVIATION = 0.01
-"""Of what was expected, for options that resemble nothing measured."""
+"""Of what is expected: no model is better than that."""
 
 _RESEMBLED, _RESEMBLING = 250, 6_000
 """Measured options that errors are carried over from, and unmeasured ones to, of a part: those of
@@ -58,11 +65,19 @@ class Guided:
     """Looks at all parts at once, as one model is fitted to all of them.
 
     At most ``share`` of a part's options are asked for, but ``least`` for each of its Units if that
-    is more. ``seed`` decides what is measured before the first fit, as many as there are Units.
+    is more. A part for which ``patience`` times as much was measured as when its best schedule was
+    found, and as many for each Unit, is left alone. ``seed`` decides what is measured before the
+    first fit, as many as there are Units.
     """
 
-    def __init__(self, share: float = 0.02, least: int = 8, seed: int = 0) -> None:
-        self._share, self._least = share, least
+    def __init__(
+        self,
+        share: float = 0.02,
+        least: int = 8,
+        patience: float = PATIENCE,
+        seed: int = 0,
+    ) -> None:
+        self._share, self._least, self._patience = share, least, patience
         self._random = np.random.default_rng(seed)
         self._queue: list[Question] = []
         self._outlooks: list[Outlook | None] = []
@@ -70,6 +85,11 @@ class Guided:
         self._facts: list[PartFacts] = []
         self._model: Contention | None = None
         self._expected: float | None = None
+
+    @property
+    def model(self) -> Contention | None:
+        """What was fitted at the last look; none before the first."""
+        return self._model
 
     @property
     def expected_ms(self) -> float | None:
@@ -140,19 +160,19 @@ class Guided:
                 self._facts[index],
                 model.expected(index),
                 model.deviation,
-                min(self._left(known), self._patience(index, known)),
+                min(self._left(known), self._left_until_better(index, known)),
             )
             questions += [(index, option) for option in outlook.wanted]
         return questions
 
-    def _patience(self, index: int, known: Knowledge) -> int:
+    def _left_until_better(self, index: int, known: Knowledge) -> int:
         """How many options of a part may be asked for until something better is found."""
         best, at = self._found[index]
         measured = int((~known.unmeasured()).sum())
         if known.standing.best.latency_ms < best * (1 - TOLERANCE):
             at = measured
             self._found[index] = known.standing.best.latency_ms, at
-        return max(0, PATIENCE * (at + known.part.space.units) - measured)
+        return int(min(1e9, max(0.0, self._patience * (at + known.part.space.units) - measured)))
 
 
 def _outlook(
@@ -165,37 +185,40 @@ def _outlook(
         return Outlook(best, ())
     floor = known.floors.of_options()
     mean = np.where(unmeasured, np.maximum(expected, floor), known.latencies)
-    scatter = np.where(unmeasured, max(deviation, _LEAST_DEVIATION), 0.0)
-    low = np.where(unmeasured, np.maximum(mean * np.exp(-OPTIMISM * scatter), floor), mean)
-    through = _through(space, stage, low)
+    deviation = np.where(unmeasured, max(deviation, _LEAST_DEVIATION), 0.0)
+
+    def hoped(deviations: float) -> Latencies:
+        return np.maximum(mean * np.exp(-deviations * deviation), np.where(unmeasured, floor, 0.0))
+
+    through = _around(space, stage, hoped(OPTIMISM)) + hoped(OPTIMISM)
     near = _first(through, unmeasured & (through < best), _RESEMBLING)
     like = _first(through, np.isfinite(known.latencies), _RESEMBLED)
     if len(near) and len(like):
         errors = np.log(_positive(known.latencies[like]) / expected[like])
         weights = facts.alone[0][:, None]
-        found = Resemblance(
+        off, deviations = Resemblance(
             (facts.groups.units[:, stage[like]] * weights).T, facts.kind[like], errors
         ).expected((facts.groups.units[:, stage[near]] * weights).T, facts.kind[near])
-        mean[near] = np.maximum(expected[near] * np.exp(found[0]), floor[near])
-        low[near] = np.maximum(mean[near] * np.exp(-OPTIMISM * found[1]), floor[near])
-        through = _through(space, stage, low)
-    fastest = _of_stages(space, stage, low)
-    hoped = solve(space, fastest)
+        mean[near] = np.maximum(expected[near] * np.exp(off), floor[near])
+        deviation[near] = np.maximum(deviations, _LEAST_DEVIATION)
     likely = min(best, float(costs(space, _of_stages(space, stage, mean))[-1]))
-    if not hoped.latency_ms < best * (1 - TOLERANCE):
-        return Outlook(likely, ())
-    on_path = np.isin(stage, hoped.stages) & (low == fastest[stage])
-    order = np.where(on_path, -math.inf, through)
-    count = min(left, max(8, int((~unmeasured).sum()) // 8))
-    wanted = _first(order, unmeasured & (through < best), count)
+    measured = int((~unmeasured).sum())
+    count = min(left, max(_LEAST_WANTED, min(_MOST_WANTED, measured // 8)))
+    # A model that was fitted to little is too sure of itself.
+    sure = measured >= _SURE * space.units
+    for around in (OPTIMISM_AROUND,) if sure else (OPTIMISM_AROUND, OPTIMISM):
+        through = _around(space, stage, hoped(around)) + hoped(OPTIMISM)
+        wanted = _first(through, unmeasured & (through < best * (1 - TOLERANCE)), count)
+        if len(wanted):
+            break
     return Outlook(likely, tuple(wanted.tolist()))
 
 
-def _through(space: Space, stage: NDArray[np.int32], latencies: Latencies) -> Latencies:
-    """For every option the length of the best path with it."""
+def _around(space: Space, stage: NDArray[np.int32], latencies: Latencies) -> Latencies:
+    """For every option the length of the best path with it, without itself."""
     fastest = _of_stages(space, stage, latencies)
     around = around_stages(space, costs(space, fastest), costs_to_go(space, fastest))
-    return around[stage] + latencies
+    return around[stage]
 
 
 def _of_stages(space: Space, stage: NDArray[np.int32], latencies: Latencies) -> Latencies:
