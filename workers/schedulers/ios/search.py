@@ -49,7 +49,7 @@ class Search:
         self._occurrences = [len(part.occurrences) for part in division.parts]
         self._total = sum(len(part.options) for part in self.parts)
         self._confirmation = Confirmation(self.parts)
-        self._asked = self._out_of_budget = 0
+        self._asked = self._out_of_budget = self._not_rechecked = 0
         self._exhaustive = False
         self._expected_ms: float | None = None
         self._ended: Ended | None = None
@@ -164,7 +164,9 @@ class Search:
         )
         before = self._confirmation.rechecked
         for question, answer in zip(questions, answers, strict=True):
-            if answer.reason != BUDGET:
+            if answer.reason == BUDGET:
+                self._not_rechecked += 1
+            else:
                 self._confirmation.learn(question, answer)
         self._refresh()
         return self._confirmation.rechecked > before
@@ -184,7 +186,7 @@ class Search:
             return "optimal"
         if self._close_enough(gap):
             return "gap"
-        return "budget" if self._out_of_budget else "converged"
+        return "budget" if self._out_of_budget or self._not_rechecked else "converged"
 
     @property
     def _bound_holds(self) -> bool:
