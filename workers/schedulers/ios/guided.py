@@ -185,10 +185,12 @@ def _outlook(
         return Outlook(best, ())
     floor = known.floors.of_options()
     mean = np.where(unmeasured, np.maximum(expected, floor), known.latencies)
-    deviation = np.where(unmeasured, max(deviation, _LEAST_DEVIATION), 0.0)
+    scatter = np.where(unmeasured, max(deviation, _LEAST_DEVIATION), 0.0)
+    least = np.where(unmeasured, floor, 0.0)
 
     def hoped(deviations: float) -> Latencies:
-        return np.maximum(mean * np.exp(-deviations * deviation), np.where(unmeasured, floor, 0.0))
+        latencies: Latencies = np.maximum(mean * np.exp(-deviations * scatter), least)
+        return latencies
 
     through = _around(space, stage, hoped(OPTIMISM)) + hoped(OPTIMISM)
     near = _first(through, unmeasured & (through < best), _RESEMBLING)
@@ -200,7 +202,7 @@ def _outlook(
             (facts.groups.units[:, stage[like]] * weights).T, facts.kind[like], errors
         ).expected((facts.groups.units[:, stage[near]] * weights).T, facts.kind[near])
         mean[near] = np.maximum(expected[near] * np.exp(off), floor[near])
-        deviation[near] = np.maximum(deviations, _LEAST_DEVIATION)
+        scatter[near] = np.maximum(deviations, _LEAST_DEVIATION)
     likely = min(best, float(costs(space, _of_stages(space, stage, mean))[-1]))
     measured = int((~unmeasured).sum())
     count = min(left, max(_LEAST_WANTED, min(_MOST_WANTED, measured // 8)))
