@@ -25,6 +25,7 @@ from workers.devices.sim.specs import SPECS
 from workers.devices.sim.values import PlanRunner
 from workers.graph.random_inputs import random_inputs
 from workers.schedules.lower import lower
+from workers.schedules.schedule import Stage, StageSchedule
 
 WEIGHTS = {"w": torch.randn(SIDE, SIDE, generator=torch.Generator().manual_seed(1)) / 3}
 MATRIX = 4 * SIDE * SIDE
@@ -207,3 +208,18 @@ def test_a_closed_device_times_nothing() -> None:
     device.close()
     with pytest.raises(DeviceError, match="closed"):
         device.latency_ms(graph, lower(sequential(graph), graph, 1))
+
+
+def test_equal_plans_of_other_units_take_as_long_and_are_simulated_once() -> None:
+    """Three Units that do the same: alone, and two side by side."""
+    graph = graph_of(((), (), ()))
+    device = SimDevice("v100")
+
+    def latency(other: SimDevice, *units: str) -> float:
+        stage = Stage(tuple((unit,) for unit in units))
+        return other.latency_ms(graph, lower(StageSchedule("stage", (stage,)), graph, 1))
+
+    for units in (("u0",), ("u1",), ("u0", "u1"), ("u1", "u2")):
+        assert latency(device, *units) == latency(SimDevice("v100"), *units)
+    assert latency(device, "u0", "u1") == latency(device, "u1", "u2")
+    assert latency(device, "u0", "u1") > latency(device, "u2")

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _MOST_CACHED = 100_000
-"""Units whose kernels are kept; a search asks for the same ones again and again."""
+"""Units whose kernels are kept, and Plans whose latency is; a search asks for the same ones again
+and again."""
 
 
 class SimDevice(Device):
@@ -38,6 +39,10 @@ class SimDevice(Device):
         self._gpu, self._memory, self._path = spec.gpu, memory_of(spec.gpu), PATHS[issue]
         self._recorded = recorded_profiles(spec)
         self._kernels: dict[int, tuple[Unit, tuple[TensorSpec, ...], tuple[SimKernel, ...]]] = {}
+        # Equal kernels have the same number: a Plan takes as long with those of another Unit.
+        self._numbers: dict[int, tuple[tuple[SimKernel, ...], int]] = {}
+        self._alike: dict[tuple[SimKernel, ...], int] = {}
+        self._latencies: dict[tuple[object, ...], float] = {}
         self._closed = False
 
     @property
@@ -65,14 +70,35 @@ class SimDevice(Device):
     def latency_ms(self, graph: Graph, plan: Plan) -> float:
         if self._closed:
             raise DeviceError(f"device {self._facts.name!r} is closed; open it again")
-        return self._simulate(plan, self._kernels_of_all(graph, plan)).latency_s * 1e3
+        kernels = self._kernels_of_all(graph, plan)
+        key = tuple(
+            [
+                (launch.stream, launch.waits, launch.records, self._number_of(found))
+                for launch, found in zip(plan.launches, kernels, strict=True)
+            ]
+        )
+        if key not in self._latencies:
+            if len(self._latencies) >= _MOST_CACHED:
+                self._latencies.clear()
+            self._latencies[key] = self._simulate(plan, kernels).latency_s * 1e3
+        return self._latencies[key]
 
     def close(self) -> None:
         self._closed = True
         self._kernels.clear()
+        self._latencies.clear()
 
     def _simulate(self, plan: Plan, kernels: list[tuple[SimKernel, ...]]) -> SimRun:
         return simulate(self._gpu, self._memory, self._path, _jobs(plan, kernels))
+
+    def _number_of(self, kernels: tuple[SimKernel, ...]) -> int:
+        known = self._numbers.get(id(kernels))
+        if known is None or known[0] is not kernels:
+            if len(self._numbers) >= _MOST_CACHED:
+                self._numbers.clear()
+            known = kernels, self._alike.setdefault(kernels, len(self._alike))
+            self._numbers[id(kernels)] = known
+        return known[1]
 
     def _kernels_of_all(self, graph: Graph, plan: Plan) -> list[tuple[SimKernel, ...]]:
         return [self._kernels_of(graph, graph.index[launch.unit]) for launch in plan.launches]
