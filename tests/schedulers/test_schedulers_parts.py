@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.graphs import DIAMOND, Dag, dags, graph_of, successors_of
+from support.oracles import FakeClockOracle
 
 from workers.schedulers.endings import Pruning, least_transitions
+from workers.schedulers.ios import IosScheduler
 from workers.schedulers.ios.parts import Division, divide, tightened
 from workers.schedulers.ios.space import build_space
+from workers.schedules.schedule import Stage
 
 
 def division(dag: Dag, max_transitions: int = 100_000) -> Division:
@@ -101,3 +105,15 @@ def test_the_least_transitions_are_a_bound(dag: Dag, r: int, s: int) -> None:
     assert 0 < least_transitions(successors, Pruning(r, s), 10**6) <= found
     single = build_space(successors, Pruning(1, s)).transitions
     assert least_transitions(successors, Pruning(1, s), 10**6) == single
+
+
+def test_a_unit_that_fails_alone_and_beside_others_leaves_a_schedule() -> None:
+    graph = graph_of(DIAMOND)
+
+    def breaks(stage: Stage) -> float:
+        return math.inf if "u1" in stage.units else 1.0
+
+    result = IosScheduler().schedule(graph, FakeClockOracle(breaks))
+    assert sorted(result.schedule.units) == ["u0", "u1", "u2", "u3"]
+    assert result.predicted_ms is None
+    assert any("it broke" in note for note in result.notes)
