@@ -42,8 +42,8 @@ others of its schedule."""
 _LEAST_WANTED, _MOST_WANTED = 8, 32
 """Options of a part to measure between two looks, an eighth of those measured in between."""
 
-_SURE = 5
-"""Options measured for each Unit from which on the others of a schedule are not all lucky."""
+_SURE = 0.6
+"""Of what may be asked for: so much is asked for before nothing is hoped for any more."""
 
 _LEAST_DEVIATION = 0.01
 """Of what is expected: no model is better than that."""
@@ -118,8 +118,11 @@ class Guided:
 
     def _left(self, known: Knowledge) -> int:
         """How many options of a part may still be asked for."""
-        most = max(self._share * len(known.options), self._least * known.part.space.units)
-        return max(0, int(most) - int((~known.unmeasured()).sum()))
+        return max(0, self._most(known) - int((~known.unmeasured()).sum()))
+
+    def _most(self, known: Knowledge) -> int:
+        """How many options of a part may be measured."""
+        return int(max(self._share * len(known.options), self._least * known.part.space.units))
 
     def _look(self, parts: Sequence[Knowledge]) -> list[Question]:
         """Fit, and then what to measure of every part."""
@@ -161,6 +164,7 @@ class Guided:
                 model.expected(index),
                 model.deviation,
                 min(self._left(known), self._left_until_better(index, known)),
+                self._left(known) <= (1 - _SURE) * self._most(known),
             )
             questions += [(index, option) for option in outlook.wanted]
         return questions
@@ -176,9 +180,10 @@ class Guided:
 
 
 def _outlook(
-    known: Knowledge, facts: PartFacts, expected: Latencies, deviation: float, left: int
+    known: Knowledge, facts: PartFacts, expected: Latencies, deviation: float, left: int, sure: bool
 ) -> Outlook:
-    """Where a part stands, given what the model expects of its options and how far it is off."""
+    """Where a part stands, given what the model expects of its options and how far it is off; at
+    most ``left`` may be asked for, and if the model is not ``sure``, it hopes for more."""
     space, stage, unmeasured = known.part.space, known.options.stage, known.unmeasured()
     best = known.standing.best.latency_ms
     if not unmeasured.any():
@@ -206,8 +211,7 @@ def _outlook(
     likely = min(best, float(costs(space, _of_stages(space, stage, mean))[-1]))
     measured = int((~unmeasured).sum())
     count = min(left, max(_LEAST_WANTED, min(_MOST_WANTED, measured // 8)))
-    # A model that was fitted to little is too sure of itself.
-    sure = measured >= _SURE * space.units
+    # A model that was fitted to little is too sure of itself: then all may be lucky at once.
     for around in (OPTIMISM_AROUND,) if sure else (OPTIMISM_AROUND, OPTIMISM):
         through = _around(space, stage, hoped(around)) + hoped(OPTIMISM)
         wanted = _first(through, unmeasured & (through < best * (1 - TOLERANCE)), count)
