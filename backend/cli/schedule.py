@@ -215,11 +215,12 @@ def _run(
     from workers.runner.pipeline import run_job  # noqa: PLC0415
     from workers.runner.problems import job_problem  # noqa: PLC0415
     from workers.runner.quiet import NoisePolicy  # noqa: PLC0415
-    from workers.runner.workplace import Workplace, keep_kernels  # noqa: PLC0415
+    from workers.runner.workplace import Workplace, calm_numpy, keep_kernels  # noqa: PLC0415
 
     settings = get_settings()
     settings.home.mkdir(parents=True, exist_ok=True)
     keep_kernels(settings)
+    calm_numpy()
     index = open_local_index(settings)
     try:
         with (

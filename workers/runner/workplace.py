@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from threadpoolctl import ThreadpoolController
+
 from backend.jobs.schemas import Provider
 from backend.settings import Settings
 from workers.devices.base import Device
@@ -32,6 +34,12 @@ def keep_kernels(settings: Settings) -> None:
     """Let devices keep the kernels that they compile among this service's own data, unless
     PLAIT_KERNEL_CACHE names another place: it is code, and the import sandbox never sees it."""
     os.environ.setdefault("PLAIT_KERNEL_CACHE", str(settings.home / "kernels"))
+
+
+def calm_numpy() -> None:
+    """Keep NumPy's linear algebra, which schedulers use, to the calling thread: further threads
+    would spin for a while after each call, beside what is measured. PyTorch has its own."""
+    ThreadpoolController().select(prefix="libscipy_openblas").limit(limits=1)
 
 
 @dataclass(frozen=True, slots=True)
