@@ -84,13 +84,19 @@ def results_table(results: list[dict[str, Any]]) -> Table:
         label = SIMULATED if row["simulated"] else ""
         table.add_row(
             str(row["batch_size"]),
-            f"{row['scheduler']} ★" if row["winner"] else row["scheduler"],
+            _name(row),
             f"{row['latency_ms']:.3f}{label}",
             f"{row['low_ms']:.3f} – {row['high_ms']:.3f}",
             _ratio(row, baselines.get(row["batch_size"])),
             f"yes, error ≤ {row['max_abs_error']:.1e}" if row["verified"] else "NO",
         )
     return table
+
+
+def _name(row: dict[str, Any]) -> str:
+    """The scheduler, with what was changed of its schedule, and a star for the winner."""
+    changed = ", without barriers" if row["search"].get("barriers") is False else ""
+    return f"{row['scheduler']}{changed}{' ★' if row['winner'] else ''}"
 
 
 def _ratio(row: dict[str, Any], baseline_ms: float | None) -> str:

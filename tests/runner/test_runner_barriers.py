@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from workers.devices.base import Device, DeviceError, Executable
 from workers.graph.graph import Graph
 from workers.graph.importers.sandbox import SandboxLimits
 from workers.graph.serialize import graph_hash
+from workers.measure.noise import SILENCE, Guard, NoGuard, NoisyMachineError, Quiet
+from workers.measure.processes import CpuSample
 from workers.measure.profile_index import MemoryIndex
 from workers.runner.barriers import without_needless_barriers
 from workers.runner.pipeline import make_candidate
@@ -56,8 +59,26 @@ def prepared(graph: Graph, device: Device) -> Prepared:
     return Prepared(graph, {"w": torch.full((SIDE, SIDE), 0.1)}, key)
 
 
+class Busy(NoGuard):
+    """Says that the machine is busy: at once, or only of what was measured."""
+
+    def __init__(self, at_once: bool) -> None:
+        self._at_once = at_once
+
+    def check(self) -> Quiet:
+        if self._at_once:
+            self.finish(None)
+        return SILENCE
+
+    def wait_until_quiet(self, seconds: float) -> Quiet:
+        return self.check()
+
+    def finish(self, started: CpuSample | None) -> Quiet:
+        raise NoisyMachineError(replace(SILENCE, complaint="others take 90%"))
+
+
 def chosen(
-    model: Prepared, stages: tuple[Stage, ...], device: Device
+    model: Prepared, stages: tuple[Stage, ...], device: Device, guard: Guard | None = None
 ) -> tuple[Candidate, Candidate, Logs]:
     """The candidate of these stages before and after."""
     logs: Any = Logs()
@@ -67,7 +88,7 @@ def chosen(
     noise = NoisePolicy(allow=True)
     place = Workplace(device, MemoryIndex(), logs, Path(), limits, noise)
     reporter = Reporter(logs, 1)
-    watch = Watch.over(device.facts, noise, reporter)
+    watch = Watch(guard or NoGuard(), 1.0, reporter)
     return before, without_needless_barriers(before, model, place, reporter, watch, 0), logs
 
 
@@ -110,6 +131,7 @@ def test_they_go_where_a_computed_latency_falls(tmp_path: Path) -> None:
     said = f"ios without barriers between its stages: {words}, so they are removed"
     assert logs.said == [("info", said)]
     assert after.found.notes == ("as found", f"without barriers between its stages, {words}")
+    assert (before.search["barriers"], after.search["barriers"]) == (True, False)
     assert after.plan.streams == before.plan.streams
     validate(after.plan, model.graph)
 
@@ -162,3 +184,16 @@ def test_they_stay_where_nothing_runs_without_them() -> None:
     before, after, logs = chosen(prepared(graph_of(LANES), device), SIDE_BY_SIDE, device)
     assert after is before
     assert logs.said == [("warning", "ios keeps its barriers, comparing failed: out of memory")]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_they_stay_where_the_machine_does_not_become_quiet(at_once: bool) -> None:
+    """Nothing is lost by it; the job goes on and may find it quiet later."""
+    device = scripted(1.0, 0.8)
+    model = prepared(graph_of(LANES), device)
+    before, after, logs = chosen(model, SIDE_BY_SIDE, device, Busy(at_once))
+    assert after is before
+    level, message = logs.said[-1]
+    assert level == "warning"
+    assert message.startswith("ios keeps its barriers, comparing failed: the machine is too busy")
+    assert all(executable.closed for executable in device.prepared)

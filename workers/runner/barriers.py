@@ -9,6 +9,7 @@ from functools import partial
 from workers.devices.base import CancelledError, DeviceError
 from workers.graph.random_inputs import random_inputs
 from workers.measure.compare import compare
+from workers.measure.noise import NoisyMachineError
 from workers.runner.quiet import Watch
 from workers.runner.reporting import Reporter
 from workers.runner.workplace import Candidate, Prepared, Workplace
@@ -54,7 +55,7 @@ def without_needless_barriers(
         )
     except CancelledError:
         raise
-    except DeviceError as error:
+    except (DeviceError, NoisyMachineError) as error:
         reporter.warn(f"{candidate.scheduler} keeps its barriers, comparing failed: {error}")
         return candidate
     words = f"{gain.words}, simulated" if place.device.facts.simulated else gain.words

@@ -21,7 +21,7 @@ from workers.runner.recorder import Recorder
 from workers.schedulers.base import SearchResult
 from workers.schedules.merge import Merged
 from workers.schedules.plan import Plan
-from workers.schedules.schedule import ScheduleKey
+from workers.schedules.schedule import ScheduleKey, StageSchedule
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,7 +78,9 @@ class Candidate:
 
     @property
     def search(self) -> dict[str, Any]:
-        """What finding it took, for the result's row."""
+        """What finding it took, for the result's row, and whether stages have barriers."""
         facts = asdict(self.found)
         del facts["schedule"]
+        if isinstance(self.found.schedule, StageSchedule):
+            facts["barriers"] = self.found.schedule.barriers
         return {**facts, "seconds": self.seconds}
