@@ -119,6 +119,7 @@ class SearchResult:
     transitions: int = 0
     stages_measured: int = 0
     stages_total: int = 0
+    stages_rechecked: int = 0
     notes: tuple[str, ...] = ()
 
 

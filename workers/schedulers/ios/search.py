@@ -51,7 +51,7 @@ class Search:
         self._confirmation = Confirmation(self.parts)
         self._asked = self._out_of_budget = self._not_rechecked = 0
         self._exhaustive = False
-        self._expected_ms: float | None = None
+        self._guess_ms: float | None = None
         self._ended: Ended | None = None
 
     def run(self, guide: Guide, batch: int, gap: float | None, observe: SearchObserver) -> None:
@@ -85,7 +85,7 @@ class Search:
         since = 0
         while in_time and not self._close_enough(gap):
             questions = guide.next(self.parts, batch)
-            self._expected_ms = guide.expected_ms
+            self._guess_ms = guide.expected_ms
             if not questions:
                 break
             in_time = self._ask(questions)
@@ -115,6 +115,7 @@ class Search:
             transitions=sum(part.part.space.transitions for part in self.parts),
             stages_measured=self._asked,
             stages_total=self._total,
+            stages_rechecked=self._confirmation.rechecked,
             notes=(
                 *self._division.notes,
                 *self._failures(),
@@ -204,6 +205,12 @@ class Search:
         )
 
     @property
+    def _expected_ms(self) -> float | None:
+        """What the guide expected of the optimum before it last asked; no more than was found."""
+        best, guess = self._best_ms, self._guess_ms
+        return guess if best is None or guess is None else min(best, guess)
+
+    @property
     def _bound_ms(self) -> float:
         return sum(
             known.standing.bound_ms * count
@@ -244,9 +251,10 @@ class Search:
         best, bound, expected = self._best_ms, self._bound_ms, self._expected_ms
         if best is None or expected is None or self._ended in ("complete", "optimal"):
             return
-        within = f"within {1 - bound / best:.1%} of the bound" if best > 0 else "with a bound"
+        kind = "the proven bound" if self._bound_holds else "a bound that is not proven either"
+        within = f"it is within {1 - bound / best:.1%} of {kind}, and " if best > 0 else ""
         yield (
-            f"the schedule is {within} and not proven to be the fastest; a model fitted to"
+            f"the schedule is not proven to be the fastest: {within}a model fitted to"
             f" {self._asked} measured stages expects no schedule below {expected:.4g} ms"
         )
 
