@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from backend.jobs.schemas import SearchEnd, SearchEvent
@@ -34,8 +35,7 @@ class SearchLines:
             return None
         elapsed = event.elapsed_seconds
         self.due[search] = max(elapsed + FIRST_S, elapsed * SLOWDOWN)
-        measured = f"{event.stages_measured:,} of {event.stages_total:,} stages measured"
-        parts = [f"{elapsed:.0f} s", *_standing(event, self.simulated), measured]
+        parts = [f"{elapsed:.0f} s", *_standing(event, self.simulated), *_measured(event)]
         ended = f"; {_ending(event.ended, event.bound_holds)}" if event.ended else ""
         return f"{event.scheduler}, batch {event.batch_size}: {', '.join(parts)}{ended}"
 
@@ -44,15 +44,37 @@ def _standing(event: SearchEvent, simulated: bool) -> list[str]:
     """The best, what it is within, and what a model expects, as far as that is known."""
     if event.best_ms is None:
         return []
-    said = [f"best {event.best_ms:.3f} ms{' (simulated)' if simulated else ''}"]
-    if event.bound_ms is not None and event.bound_holds:
+    said = [f"best {_milliseconds(event.best_ms)}{' (simulated)' if simulated else ''}"]
+    if event.bound_ms is not None:
+        bound = _milliseconds(event.bound_ms)
         gap = max(0.0, 1 - event.bound_ms / event.best_ms) if event.best_ms > 0 else 0.0
-        said += [f"proven bound {event.bound_ms:.3f} ms", f"gap {gap:.1%}"]
-    elif event.bound_ms is not None:
-        said.append(f"bound {event.bound_ms:.3f} ms (not proven)")
+        if event.bound_holds:
+            said += [f"proven bound {bound}", f"gap {_percent(gap)}"]
+        else:
+            said += [f"bound {bound} (not proven)", f"gap to it {_percent(gap)}"]
     if event.expected_ms is not None:
-        said.append(f"expected {event.expected_ms:.3f} ms (not proven)")
+        said.append(f"expected {_milliseconds(event.expected_ms)} (not proven)")
     return said
+
+
+def _measured(event: SearchEvent) -> list[str]:
+    said = [f"{event.stages_measured:,} of {event.stages_total:,} stages measured"]
+    if event.stages_rechecked:
+        said.append(f"{event.stages_rechecked:,} of them again")
+    return said
+
+
+def _milliseconds(value: float) -> str:
+    """To four significant digits, as the dashboard has it."""
+    decimals = 3 - math.floor(math.log10(value)) if value > 0 else 0
+    return f"{value:.{min(max(decimals, 0), 6)}f} ms"
+
+
+def _percent(share: float) -> str:
+    """What is there but rounds to nothing is ``< 0.1 %``, as the dashboard has it."""
+    if 0 < share < 0.001:
+        return "< 0.1 %"
+    return f"{100 * share:.{0 if share >= 0.1 or share == 0 else 1}f} %"
 
 
 def _ending(ended: SearchEnd, bound_holds: bool) -> str:

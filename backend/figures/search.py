@@ -31,6 +31,9 @@ class Line:
 BEST = Line("best", "best %{y:.4~r} ms", "solid", lambda event: event.best_ms)
 BOUND = Line("proven bound", "proven bound %{y:.4~r} ms", "dash", lambda event: event.bound_ms)
 DOUBTFUL_BOUND = replace(BOUND, name="bound, not proven", hover="bound, not proven %{y:.4~r} ms")
+LATE_BOUND = replace(
+    BOUND, name="bound, proven at the end", hover="bound, proven at the end %{y:.4~r} ms"
+)
 EXPECTED = Line("expected", "expected %{y:.4~r} ms", "dot", lambda event: event.expected_ms)
 
 # A logarithmic scale has no zero.
@@ -76,15 +79,20 @@ def search(events: Sequence[SearchEvent], simulated: bool, theme: Theme) -> Figu
 def _latencies(events: Sequence[SearchEvent], shade: str, alone: bool) -> list[Scatter]:
     """Since a schedule is known. The filling reaches to the trace before, which is the best's."""
     known = [event for event in events if event.best_ms is not None]
-    holds = all(event.bound_holds for event in events)
     scheduler = events[0].scheduler
     best = _trace(known, BEST, shade, 1, scheduler, name=BEST.name if alone else scheduler)
-    bound = _trace(known, BOUND if holds else DOUBTFUL_BOUND, shade, 1, "bound")
+    bound = _trace(known, _kind_of_bound(events), shade, 1, "bound")
     bound.update(fill="tonexty", fillcolor=tinted(shade))
     expected = _trace(known, EXPECTED, shade, 1, "expected")
-    for trace in (best, bound, expected):
-        trace.line.shape = "hv"
     return [best, bound, expected]
+
+
+def _kind_of_bound(events: Sequence[SearchEvent]) -> Line:
+    """What contradicts a bound casts doubt on those before it too. Only once everything was
+    measured does the last one need no assumption."""
+    if all(event.bound_holds for event in events):
+        return BOUND
+    return LATE_BOUND if events[-1].bound_holds else DOUBTFUL_BOUND
 
 
 def _trace(
@@ -104,7 +112,8 @@ def _trace(
         x=[round(event.elapsed_seconds, 3) for event in events],
         y=[_short(line.of(event)) for event in events],
         mode="lines",
-        line={"color": shade, "dash": line.dash},
+        # What an event says holds until the next one, which may be long after.
+        line={"color": shade, "dash": line.dash, "shape": "hv"},
         yaxis="y" if number == 1 else f"y{number}",
         legend="legend" if number == 1 else f"legend{number}",
         legendgroup=group,
@@ -129,7 +138,7 @@ def _layout(
     made = layout(
         theme,
         FigureKind.SEARCH,
-        height=200 + 140 * len(panels),
+        height=200 + 180 * len(panels),
         hovermode="x unified",
         hoversubplots="axis",
         hoverdistance=-1,  # however far the next event is: a search may think for seconds
@@ -153,7 +162,7 @@ def _layout(
         "stages": max(event.stages_total for event in events),
         "states": max(event.states for event in events),
     }
-    room, share = 0.1, 0.5 / len(panels)
+    room, share = 0.08, 0.5 / len(panels)
     for index, what in enumerate(panels):
         number, top = index + 2, 0.5 - index * share - room
         made[f"yaxis{number}"] = {

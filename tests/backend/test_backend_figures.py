@@ -280,6 +280,13 @@ def test_a_bound_that_did_not_hold_is_not_called_proven() -> None:
     assert "proven bound" not in orjson.dumps(plain(made)).decode()
 
 
+def test_a_bound_that_needs_no_assumption_at_last_was_still_not_proven_before() -> None:
+    events = [guided(1.0, bound_holds=False), guided(2.0, ended="complete")]
+    traces = named(search(events, False, Theme.LIGHT))
+    assert "bound, proven at the end" in traces
+    assert "proven bound" not in traces
+
+
 def test_no_line_begins_before_a_schedule_is_known() -> None:
     events = [guided(0.0, best_ms=None, bound_ms=1.0, expected_ms=None), guided(1.0)]
     traces = named(search(events, False, Theme.LIGHT))

@@ -34,7 +34,7 @@ def said(*events: SearchEvent, simulated: bool = False) -> list[str | None]:
 def test_a_line_has_the_best_the_bound_and_the_gap() -> None:
     [line] = said(event(12.2))
     assert line == (
-        "ios, batch 4: 12 s, best 3.710 ms, proven bound 3.520 ms, gap 5.1%, "
+        "ios, batch 4: 12 s, best 3.710 ms, proven bound 3.520 ms, gap 5.1 %, "
         "1,200 of 190,000 stages measured"
     )
 
@@ -60,7 +60,10 @@ def test_a_long_search_says_little_and_each_search_its_end() -> None:
     [
         ({"ended": "converged", "expected_ms": 3.7}, "expected 3.700 ms (not proven)"),
         ({"ended": "converged"}, "nothing better is expected, which is not proven"),
-        ({"ended": "optimal", "bound_holds": False}, "bound 3.520 ms (not proven)"),
+        (
+            {"ended": "optimal", "bound_holds": False},
+            "bound 3.520 ms (not proven), gap to it 5.1 %,",
+        ),
         ({"ended": "gap", "bound_holds": False}, "the bound did not hold: not proven"),
     ],
 )
@@ -68,9 +71,31 @@ def test_what_is_not_proven_never_looks_proven(fields: dict[str, Any], words: st
     [line] = said(event(1.0, **fields))
     assert line is not None
     assert words in line
-    assert "gap" not in line or fields.get("bound_holds", True)
+    assert ("proven bound" in line) == (", gap 5.1 %" in line) == fields.get("bound_holds", True)
 
 
 def test_before_a_schedule_is_known_there_is_only_what_was_measured() -> None:
     [line] = said(event(9.0, best_ms=None))
     assert line == "ios, batch 4: 9 s, 1,200 of 190,000 stages measured"
+
+
+@pytest.mark.parametrize(
+    ("best", "bound", "words"),
+    [
+        (0.60234, 0.60230, "best 0.6023 ms, proven bound 0.6023 ms, gap < 0.1 %"),
+        (12.3456, 10.0, "best 12.35 ms, proven bound 10.00 ms, gap 19 %"),
+        (3.7, 3.7, "best 3.700 ms, proven bound 3.700 ms, gap 0 %"),
+        (3.7, 3.7000001, "gap 0 %"),
+        (0.0, 0.0, "best 0 ms, proven bound 0 ms, gap 0 %"),
+    ],
+)
+def test_numbers_are_as_in_the_dashboard(best: float, bound: float, words: str) -> None:
+    [line] = said(event(9.0, best_ms=best, bound_ms=bound))
+    assert line is not None
+    assert f"{words}, " in line
+
+
+def test_a_line_explains_a_best_that_rises() -> None:
+    [line] = said(event(9.0, stages_rechecked=31))
+    assert line is not None
+    assert line.endswith("1,200 of 190,000 stages measured, 31 of them again")

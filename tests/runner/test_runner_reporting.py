@@ -101,12 +101,20 @@ def test_the_time_left_is_known_only_of_a_search_that_measures_everything(
     assert etas == [None, 18.0, None, 6.0, 0.0, 0.0]  # 6.0 is what the deadline leaves
 
 
-def test_steps_are_what_is_settled(kept: Kept, clock: Clock) -> None:
+def test_there_are_steps_only_where_it_is_known_what_will_be_measured(
+    kept: Kept, clock: Clock
+) -> None:
     observe = reporting(kept, clock)
     observe(STANDING)
     clock.now += 1
     observe(replace(STANDING, remaining=90))
-    assert [(step.step, step.steps) for step in kept.steps] == [(50, 100), (10, 100)]
+    assert [(step.step, step.steps) for step in kept.steps] == [(10, 0), (10, 100)]
+    assert kept.steps[0].message == "ios, batch 1: 10 of 100 stages measured"
+
+
+def test_an_event_says_how_many_stages_were_measured_again(kept: Kept, clock: Clock) -> None:
+    reporting(kept, clock)(replace(STANDING, stages_rechecked=7))
+    assert kept.searches[0].stages_rechecked == 7
 
 
 def test_service_and_schedulers_know_the_same_endings() -> None:

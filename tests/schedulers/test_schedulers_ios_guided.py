@@ -134,6 +134,9 @@ def test_the_same_twice_with_an_expectation_and_a_note() -> None:
     assert IosScheduler(mode="guided").schedule(graph, FakeClockOracle(device)) == first
     assert told[0].expected_ms is None
     assert told[-1].expected_ms == pytest.approx(first.predicted_ms, rel=0.01)
+    for report in told:
+        if report.expected_ms is not None and report.best_ms is not None:
+            assert report.expected_ms <= report.best_ms
     assert first.ended == "converged"
     assert first.bound_ms is not None
     assert first.predicted_ms is not None

@@ -77,13 +77,19 @@ class SearchReporter:
         self.reporter.recorder.search(self._event(elapsed, progress))
 
     def _job_progress(self, elapsed: float, progress: SearchProgress) -> JobProgress:
-        """Stages that were measured or need not be, of all; of those to be measured, if known."""
+        """Stages that were measured, of those to be measured. Where that is open there is no whole
+        to be a part of: what the bounds exclude says little of when the search will end."""
         measured, remaining = progress.stages_measured, progress.remaining
+        doing = (
+            f"{measured:,} of {progress.stages_total:,} stages measured"
+            if remaining is None
+            else "measuring stages"
+        )
         return JobProgress(
             stage="tuning",
-            step=measured + (progress.stages_pruned if remaining is None else 0),
-            steps=progress.stages_total if remaining is None else measured + remaining,
-            message=f"{self.scheduler}, batch {self.reporter.batch_size}: measuring stages",
+            step=measured,
+            steps=0 if remaining is None else measured + remaining,
+            message=f"{self.scheduler}, batch {self.reporter.batch_size}: {doing}",
             eta_seconds=_eta(elapsed, self.deadline - self.clock(), progress),
         )
 

@@ -39,7 +39,8 @@ export const STRATEGIES: Record<Strategies, Choice> = {
 
 /** A job's choices in a line each. */
 export function iosFacts({ ios }: JobSpec): [string, string][] {
-  const gap = ios.gap > 0 && ios.mode !== "exhaustive" ? `, to a gap of ${ios.gap * 100} %` : "";
+  const percents = Number((ios.gap * 100).toPrecision(6)); // 0.07 * 100 is not quite 7
+  const gap = ios.gap > 0 && ios.mode !== "exhaustive" ? `, to a gap of ${percents} %` : "";
   return [
     ["IOS pruning", `r = ${ios.max_units_per_group}, s = ${ios.max_groups_per_stage}`],
     ["IOS search", `${SEARCH_MODES[ios.mode].label.toLowerCase()}${gap}`],

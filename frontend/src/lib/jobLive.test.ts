@@ -75,6 +75,14 @@ describe("gather", () => {
     expect(live.searches[searchKey(1, "greedy")]?.states).toBe(3);
   });
 
+  it("forgets the searches of an attempt when the next one begins", () => {
+    const first = gather(NOTHING_YET, [state(1, "importing"), search(2, "ios", 10)]);
+    const second = gather(first, [state(3, "importing", 2)]);
+    expect(second.searches).toEqual({});
+    const replayed = [search(2, "ios", 10), state(3, "importing", 2), search(4, "greedy", 5)];
+    expect(Object.keys(gather(NOTHING_YET, replayed).searches)).toEqual([searchKey(1, "greedy")]);
+  });
+
   it("leaves the log's identity alone when no line came, so that it is not drawn again", () => {
     const before = gather(NOTHING_YET, [log(1)]);
     const after = gather(before, [search(2, "ios", 1)]);
@@ -137,5 +145,7 @@ describe("staleParts", () => {
     expect(staleParts([state(3, "succeeded")], 2).has("artifacts")).toBe(true);
     expect(staleParts([state(3, "queued", 0)], 2).has("results")).toBe(true);
     expect([...staleParts([state(3, "tuning")], 2)]).toEqual(["job"]);
+    // The figure of the searches is the latest attempt's.
+    expect([...staleParts([state(3, "importing", 2)], 2)]).toEqual(["job", "search"]);
   });
 });

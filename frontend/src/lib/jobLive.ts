@@ -52,7 +52,7 @@ export function gather(live: JobLive, events: readonly JobEvent[]): JobLive {
   const last = fresh.at(-1);
   if (last === undefined) return live;
   const lines: LogLine[] = [];
-  const searches: Record<string, SearchData> = {};
+  let searches = live.searches;
   for (const event of fresh) {
     if (event.type === "log") {
       const data = event.data as unknown as LogData;
@@ -60,15 +60,17 @@ export function gather(live: JobLive, events: readonly JobEvent[]): JobLive {
     } else if (event.type === "state") {
       const data = event.data as unknown as StateData;
       lines.push({ ...stateLine(data), seq: event.seq, at: event.created_at });
+      // Another attempt searches anew: what the one before it found is no longer true of the job.
+      if (data.state === "importing") searches = {};
     } else if (event.type === "search") {
       const data = { ...ADDED_LATER, ...event.data } as unknown as SearchData;
-      searches[searchKey(data.batch_size, data.scheduler)] = data;
+      searches = { ...searches, [searchKey(data.batch_size, data.scheduler)]: data };
     }
   }
   return {
     seq: last.seq,
     log: lines.length > 0 ? [...live.log, ...lines].slice(-LOG_LINES) : live.log,
-    searches: Object.keys(searches).length > 0 ? { ...live.searches, ...searches } : live.searches,
+    searches,
   };
 }
 
@@ -141,7 +143,8 @@ export function staleParts(events: readonly JobEvent[], since: number): Readonly
 function partsOfState(event: JobEvent): readonly Part[] {
   const { state } = event.data as unknown as StateData;
   // A retry drops the results of the attempt before it, an end adds the summary and artifacts.
-  return isFinished(state) || state === "queued" ? ALL_PARTS : ["job"];
+  if (isFinished(state) || state === "queued") return ALL_PARTS;
+  return state === "importing" ? ["job", "search"] : ["job"];
 }
 
 function newerThan(events: readonly JobEvent[], seq: number): readonly JobEvent[] {

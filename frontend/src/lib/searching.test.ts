@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { SearchData } from "@/api/types";
+import type { JobState, SearchData } from "@/api/types";
 
 import { endingWords, gapOf, standingFacts, standingWords } from "./searching";
 
@@ -26,29 +26,36 @@ const search = (part: Partial<SearchData> = {}): SearchData => ({
   ...part,
 });
 
-const facts = (part: Partial<SearchData>, simulated = false, running = true) =>
-  Object.fromEntries(standingFacts(search(part), { simulated, running }));
+const facts = (part: Partial<SearchData>, simulated = false, state: JobState = "tuning") =>
+  Object.fromEntries(standingFacts(search(part), { simulated, state }));
+
+const words = (part: Partial<SearchData> = {}, simulated = false) =>
+  standingWords(search(part), simulated);
 
 describe("standingWords", () => {
   it("says the best, the proven bound and the gap between them", () => {
-    expect(standingWords(search())).toBe("best 3.710 ms, proven bound 3.520 ms, gap 5.1 %");
+    expect(words()).toBe("best 3.710 ms, proven bound 3.520 ms, gap 5.1 %");
   });
 
   it("says only what is known", () => {
-    expect(standingWords(search({ best_ms: null }))).toBe("");
-    expect(standingWords(search({ bound_ms: null }))).toBe("best 3.710 ms");
+    expect(words({ best_ms: null })).toBe("");
+    expect(words({ bound_ms: null })).toBe("best 3.710 ms");
   });
 
   it("never lets a model's expectation look proven", () => {
-    expect(standingWords(search({ expected_ms: 3.7 }))).toBe(
+    expect(words({ expected_ms: 3.7 })).toBe(
       "best 3.710 ms, proven bound 3.520 ms, gap 5.1 %, expected 3.700 ms (not proven)",
     );
   });
 
-  it("calls a bound that did not hold by its name, and no gap follows from it", () => {
-    expect(standingWords(search({ bound_holds: false }))).toBe(
-      "best 3.710 ms, bound 3.520 ms (not proven)",
+  it("calls a bound that did not hold by its name, and measures the gap to it all the same", () => {
+    expect(words({ bound_holds: false })).toBe(
+      "best 3.710 ms, bound 3.520 ms (not proven), gap to it 5.1 %",
     );
+  });
+
+  it("labels what is simulated", () => {
+    expect(words({}, true)).toMatch(/^best 3.710 ms \(simulated\),/);
   });
 });
 
@@ -80,8 +87,8 @@ describe("endingWords", () => {
 describe("standingFacts", () => {
   it("counts what is settled of all", () => {
     expect(facts({})).toMatchObject({
-      Stages: "200 measured, 150,000 pruned, of 190,000",
-      States: "412 visited, 3,100 pruned, of 3,980",
+      Stages: "200 of 190,000 measured, 150,000 pruned",
+      States: "412 of 3,980 visited, 3,100 pruned",
       "Parts solved": "14 of 16",
       Gap: "5.1 %",
       Status: "searching",
@@ -96,22 +103,31 @@ describe("standingFacts", () => {
     });
   });
 
-  it("shows neither a proven bound nor a gap once a bound did not hold", () => {
+  it("says of a gap that it proves nothing once a bound did not hold", () => {
     const shown = facts({ bound_holds: false });
     expect(shown["Proven bound"]).toBeUndefined();
     expect(shown["Bound"]).toContain("not proven");
-    expect(shown["Gap"]).toBeNull();
+    expect(shown["Gap"]).toBe("5.1 % to a bound that is not proven");
   });
 
   it("does not say that a job which was stopped still searches", () => {
-    expect(facts({}, false, false)["Status"]).toBeNull();
-    expect(facts({ ended: "budget" }, false, false)["Status"]).toBe("the budget was used up");
+    expect(facts({}, false, "cancelled")["Status"]).toBe("stopped, as the job was cancelled");
+    expect(facts({}, false, "failed")["Status"]).toBe("stopped, as the job failed");
+    expect(facts({}, false, "succeeded")["Status"]).toBeNull();
+    expect(facts({ ended: "budget" }, false, "failed")["Status"]).toBe("the budget was used up");
+  });
+
+  it("says why the best may rise", () => {
+    expect(facts({})["Measured again"]).toBeNull();
+    expect(facts({ stages_rechecked: 31 })["Measured again"]).toBe(
+      "31 stages, which may raise the best",
+    );
   });
 
   it("leaves out what an older service did not count", () => {
     expect(facts({ states_visited: 0, states_pruned: 0, stages_pruned: 0 })).toMatchObject({
       States: "3,980",
-      Stages: "200 measured, of 190,000",
+      Stages: "200 of 190,000 measured",
     });
   });
 });

@@ -1,5 +1,5 @@
 /** Where a search stands, in words. What is not proven never reads as if it were. */
-import type { SearchData } from "@/api/types";
+import type { JobState, SearchData } from "@/api/types";
 
 import { count, milliseconds, percent } from "./format";
 
@@ -24,13 +24,13 @@ export function gapOf({ best_ms: best, bound_ms: bound }: Standing): number | nu
 }
 
 /** `best 3.710 ms, proven bound 3.520 ms, gap 5.1 %`, as far as that is known. */
-export function standingWords(search: Standing): string {
+export function standingWords(search: Standing, simulated: boolean): string {
   const gap = gapOf(search);
   const { best_ms: best, bound_ms: bound, bound_holds: holds, expected_ms: expected } = search;
   return [
-    best !== null && `best ${milliseconds(best)}`,
+    best !== null && `best ${milliseconds(best)}${simulated ? " (simulated)" : ""}`,
     best !== null && bound !== null && boundWords(bound, holds),
-    gap !== null && holds && `gap ${percent(gap)}`,
+    gap !== null && `${holds ? "gap" : "gap to it"} ${percent(gap)}`,
     expected !== null && `expected ${milliseconds(expected)} (not proven)`,
   ]
     .filter((words) => words !== false)
@@ -55,11 +55,17 @@ type Fact = [string, string | null];
 /** Names and values for a list; without a value is what does not apply. */
 export function standingFacts(
   search: SearchData,
-  { simulated, running }: { simulated: boolean; running: boolean },
+  { simulated, state }: { simulated: boolean; state: JobState },
 ): Fact[] {
   return [
     ...latencyFacts(search, simulated),
     ["Stages", settled(search.stages_measured, "measured", search.stages_pruned, search.stages_total)],
+    [
+      "Measured again",
+      search.stages_rechecked === 0
+        ? null
+        : `${count(search.stages_rechecked)} stages, which may raise the best`,
+    ],
     [
       "States",
       search.states_visited === 0
@@ -68,8 +74,24 @@ export function standingFacts(
     ],
     ["Transitions", count(search.transitions)],
     ["Parts solved", `${count(search.block)} of ${count(search.blocks)}`],
-    ["Status", endingWords(search) ?? (running ? "searching" : null)],
+    ["Status", endingWords(search) ?? unended(state)],
   ];
+}
+
+/** What to say of a search that has not reported its end. Older services report none. */
+function unended(state: JobState): string | null {
+  switch (state) {
+    case "tuning":
+      return "searching";
+    case "cancelling":
+      return "stopping";
+    case "failed":
+      return "stopped, as the job failed";
+    case "cancelled":
+      return "stopped, as the job was cancelled";
+    default:
+      return null;
+  }
 }
 
 /** The best, and what is known of how much better another schedule could be. */
@@ -77,11 +99,11 @@ export function latencyFacts(search: Standing, simulated: boolean): Fact[] {
   const { best_ms: best, bound_ms: bound, bound_holds: holds, expected_ms: expected } = search;
   const gap = gapOf(search);
   const time = (ms: number) => `${milliseconds(ms)}${simulated ? " (simulated)" : ""}`;
-  const doubt = holds ? "" : ", not proven: a stage was faster than its own bound";
+  const doubt = holds ? "" : ", not proven: some stages were faster than smaller ones let expect";
   return [
     ["Best predicted", best === null ? "none known yet" : time(best)],
     [holds ? "Proven bound" : "Bound", bound === null ? null : time(bound) + doubt],
-    ["Gap", gap === null || !holds ? null : percent(gap)],
+    ["Gap", gap === null ? null : `${percent(gap)}${holds ? "" : " to a bound that is not proven"}`],
     ["Expected", expected === null ? null : `${time(expected)} by a model, not proven`],
   ];
 }
@@ -90,8 +112,7 @@ export function latencyFacts(search: Standing, simulated: boolean): Fact[] {
 export const isEnding = (value: unknown): value is NonNullable<SearchData["ended"]> =>
   typeof value === "string" && Object.hasOwn(ENDINGS, value);
 
-/** `200 measured, 150,000 pruned, of 190,000`. */
+/** `200 of 190,000 measured, 150,000 pruned`. */
 function settled(done: number, verb: string, pruned: number, all: number): string {
-  const without = pruned > 0 ? `, ${count(pruned)} pruned` : "";
-  return `${count(done)} ${verb}${without}, of ${count(all)}`;
+  return `${count(done)} of ${count(all)} ${verb}${pruned > 0 ? `, ${count(pruned)} pruned` : ""}`;
 }

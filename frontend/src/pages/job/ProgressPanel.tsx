@@ -1,8 +1,8 @@
-import { Paper, Progress } from "@mantine/core";
+import { Paper } from "@mantine/core";
 
 import type { Job, JobSpec, JobState } from "@/api/types";
-import { duration } from "@/lib/format";
-import { stepFraction } from "@/lib/jobFacts";
+import { StepProgress } from "@/components/StepProgress";
+import { count, duration } from "@/lib/format";
 import { isSimulatedName } from "@/lib/deviceFacts";
 import { isFinished } from "@/lib/jobStates";
 
@@ -23,7 +23,6 @@ const endings = (measured: "measured" | "simulated"): Partial<Record<JobState, s
 export function ProgressPanel({ job }: { job: Job }) {
   const { stage, step, steps, message, eta_seconds: eta } = job.progress;
   const finished = isFinished(job.state);
-  const fraction = job.state === "succeeded" ? 1 : (stepFraction(job) ?? 0);
   return (
     <Paper
       px="md"
@@ -40,17 +39,12 @@ export function ProgressPanel({ job }: { job: Job }) {
           </span>
           {!finished && (
             <span className={classes.left}>
-              {steps > 0 && `${step} / ${steps}`}
+              {steps > 0 && `${count(step)} / ${count(steps)}`}
               {eta !== null && eta !== undefined && ` · about ${duration(eta)} left`}
             </span>
           )}
         </div>
-        <Progress
-          value={fraction * 100}
-          size="sm"
-          color={job.state === "failed" ? "red" : job.state === "cancelled" ? "gray" : "weave"}
-          aria-label="Progress of this step"
-        />
+        <StepProgress job={job} size="sm" label="Progress of this step" />
       </div>
     </Paper>
   );

@@ -10,7 +10,7 @@ import { standingFacts, standingWords } from "@/lib/searching";
 import { FigurePanel } from "./FigurePanel";
 
 /** As high as the figure that the service makes, so that nothing moves when it comes. */
-const HEIGHT = 478;
+const HEIGHT = 568;
 
 interface SearchPanelProps {
   job: Job;
@@ -33,7 +33,8 @@ export function SearchPanel({ job, batchSize, searches }: SearchPanelProps) {
       note={
         newest && (
           <span data-testid="search-note">
-            {schedulerName(newest.scheduler)}: {standingWords(newest)}
+            {schedulerName(newest.scheduler)}:{" "}
+            {standingWords(newest, isSimulatedName(job.spec.device))}
           </span>
         )
       }
@@ -46,7 +47,7 @@ export function SearchPanel({ job, batchSize, searches }: SearchPanelProps) {
 function Standings({ job, searches }: Pick<SearchPanelProps, "job" | "searches">) {
   const context = {
     simulated: isSimulatedName(job.spec.device),
-    running: job.state === "tuning",
+    state: job.state,
   };
   return (
     <Stack gap="md" data-testid="search-standings">

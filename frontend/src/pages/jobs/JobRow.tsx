@@ -1,4 +1,4 @@
-import { Box, Progress, Table, Text } from "@mantine/core";
+import { Box, Table, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 
 import type { Job } from "@/api/types";
@@ -6,8 +6,9 @@ import { Ago } from "@/components/Ago";
 import { JobActions } from "@/components/JobActions";
 import { RunTime } from "@/components/RunTime";
 import { StateBadge } from "@/components/StateBadge";
+import { StepProgress } from "@/components/StepProgress";
 import { schedulerName, times } from "@/lib/format";
-import { bestSummary, jobTitle, stepFraction } from "@/lib/jobFacts";
+import { bestSummary, jobTitle } from "@/lib/jobFacts";
 import { isFinished } from "@/lib/jobStates";
 
 import classes from "./JobsTable.module.css";
@@ -66,11 +67,7 @@ function RowProgress({ job }: { job: Job }) {
   if (isFinished(job.state) || job.state === "queued") return null;
   return (
     <>
-      <Progress
-        size="xs"
-        value={(stepFraction(job) ?? 0) * 100}
-        aria-label={`${jobTitle(job)}, progress of this step`}
-      />
+      <StepProgress job={job} size="xs" label={`${jobTitle(job)}, progress of this step`} />
       <Text size="xs" c="dimmed" truncate mt={2}>
         {job.progress.message || job.progress.stage}
       </Text>
