@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -177,10 +178,9 @@ def test_a_block_too_wide_is_searched_in_pieces() -> None:
 def test_the_batch_size_does_not_change_the_answer(batch: int) -> None:
     graph = graph_of(dag_of(INCEPTION_V3.successors))
     expected = IosScheduler().schedule(graph, FakeClockOracle(random_latency(3, graph)))
-    assert (
-        IosScheduler(batch=batch).schedule(graph, FakeClockOracle(random_latency(3, graph)))
-        == expected
-    )
+    found = IosScheduler(batch=batch).schedule(graph, FakeClockOracle(random_latency(3, graph)))
+    # How often there is a best schedule to measure again depends on the batches.
+    assert replace(found, stages_rechecked=expected.stages_rechecked) == expected
 
 
 def test_equal_blocks_are_asked_once_and_scheduled_alike() -> None:

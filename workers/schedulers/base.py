@@ -66,6 +66,8 @@ class SearchProgress:
     beats the best. ``best_ms`` is the whole graph's best predicted latency once one is known, and
     no schedule within the search space is faster than ``bound_ms``, provided that the bounds of
     the stages not measured hold; ``bound_holds`` until a measured stage was faster than its own.
+    Provided the same, no schedule of stages at all is faster than ``critical_path_ms``, however
+    the space was pruned or divided; it is known once all single Units are measured.
     ``best_ms`` never rises but where ``stages_rechecked`` grew, and in the last report: luck is
     taken back there. ``expected_ms`` is what a model expects of the optimum, if the search has one.
     ``remaining`` stages are still to be measured, if the search knows that. ``ended`` is set in the
@@ -80,6 +82,7 @@ class SearchProgress:
     stages_total: int
     best_ms: float | None
     bound_ms: float | None = None
+    critical_path_ms: float | None = None
     expected_ms: float | None = None
     states_visited: int = 0
     states_pruned: int = 0
@@ -103,12 +106,14 @@ def ignore_progress(progress: SearchProgress) -> None:
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """A schedule with what finding it took. ``predicted_ms`` sums its stages' latencies, and no
-    schedule of the search space is faster than ``bound_ms``, as in SearchProgress. ``ended`` is
-    None for a scheduler that does not search."""
+    schedule within the search space is faster than ``bound_ms``, as in SearchProgress: one that was
+    pruned, or that spans the pieces of a divided block, is bounded by ``critical_path_ms`` alone.
+    ``ended`` is None for a scheduler that does not search."""
 
     schedule: Schedule
     predicted_ms: float | None
     bound_ms: float | None = None
+    critical_path_ms: float | None = None
     bound_holds: bool = True
     expected_ms: float | None = None
     ended: Ended | None = None

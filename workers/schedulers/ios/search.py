@@ -18,6 +18,7 @@ from workers.schedulers.base import (
     SearchResult,
 )
 from workers.schedulers.ios.confirm import ROUNDS, Confirmation
+from workers.schedulers.ios.critical import CriticalPath
 from workers.schedulers.ios.guides import Exhaustive, Guide, Question
 from workers.schedulers.ios.knowledge import Knowledge
 from workers.schedulers.ios.options import Strategies, Threads, Way, make_options
@@ -49,6 +50,8 @@ class Search:
         self._occurrences = [len(part.occurrences) for part in division.parts]
         self._total = sum(len(part.options) for part in self.parts)
         self._confirmation = Confirmation(self.parts)
+        self._critical = CriticalPath(graph, self.parts)
+        self._least_ms: float | None = None
         self._asked = self._out_of_budget = self._not_rechecked = 0
         self._exhaustive = False
         self._guess_ms: float | None = None
@@ -105,6 +108,7 @@ class Search:
             schedule=StageSchedule(scheduler, tuple(self._stages())),
             predicted_ms=self._best_ms,
             bound_ms=_finite(self._bound_ms),
+            critical_path_ms=self._critical_path_ms,
             bound_holds=self._bound_holds,
             expected_ms=self._expected_ms,
             ended=self._ended,
@@ -118,6 +122,7 @@ class Search:
             stages_rechecked=self._confirmation.rechecked,
             notes=(
                 *self._division.notes,
+                *self._outside(),
                 *self._failures(),
                 *self._contradictions(),
                 *self._confirmation.notes(),
@@ -175,6 +180,7 @@ class Search:
     def _refresh(self) -> None:
         for known in self.parts:
             known.refresh()
+        self._least_ms = self._critical.bound_ms()
 
     def _close_enough(self, gap: float | None) -> bool:
         best = self._best_ms
@@ -217,6 +223,14 @@ class Search:
             for known, count in zip(self.parts, self._occurrences, strict=True)
         )
 
+    @property
+    def _critical_path_ms(self) -> float | None:
+        """None, too, if what was measured is faster: then it is no bound."""
+        best, least = self._best_ms, self._least_ms
+        if best is None or least is None:
+            return least
+        return None if least > best * (1 + 1e-9) else min(least, best)
+
     def _stages(self) -> Iterator[Stage]:
         for index, positions in self._division.order:
             known = self.parts[index]
@@ -236,6 +250,7 @@ class Search:
                 stages_rechecked=self._confirmation.rechecked,
                 best_ms=self._best_ms,
                 bound_ms=_finite(self._bound_ms),
+                critical_path_ms=self._critical_path_ms,
                 bound_holds=self._bound_holds,
                 expected_ms=self._expected_ms,
                 states_visited=sum(standing.visited for standing in standings),
@@ -257,6 +272,15 @@ class Search:
             f"the schedule is not proven to be the fastest: {within}a model fitted to"
             f" {self._asked} measured stages expects no schedule below {expected:.4g} ms"
         )
+
+    def _outside(self) -> Iterator[str]:
+        """What is known of the schedules that are not in the search space, if there are such."""
+        least = self._critical_path_ms
+        if self._division.notes and least is not None and self._bound_holds:
+            yield (
+                f"no schedule of stages at all is faster than {least:.4g} ms: the critical path,"
+                " its units one after the other"
+            )
 
     def _contradictions(self) -> Iterator[str]:
         """That the bound is not proven, if measurements contradict what it is made of."""
