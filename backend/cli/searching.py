@@ -35,9 +35,15 @@ class SearchLines:
             return None
         elapsed = event.elapsed_seconds
         self.due[search] = max(elapsed + FIRST_S, elapsed * SLOWDOWN)
-        parts = [f"{elapsed:.0f} s", *_standing(event, self.simulated), *_measured(event)]
+        parts = [f"{elapsed:.0f} s", *_standing(event, self.simulated), self._measured(event)]
         ended = f"; {_ending(event.ended, event.bound_holds)}" if event.ended else ""
         return f"{event.scheduler}, batch {event.batch_size}: {', '.join(parts)}{ended}"
+
+    def _measured(self, event: SearchEvent) -> str:
+        said = f"{event.stages_measured:,} of {event.stages_total:,} stages measured"
+        # What is computed is the same each time.
+        again = event.stages_rechecked and not self.simulated
+        return f"{said}, {event.stages_rechecked:,} of them again" if again else said
 
 
 def _standing(event: SearchEvent, simulated: bool) -> list[str]:
@@ -54,13 +60,6 @@ def _standing(event: SearchEvent, simulated: bool) -> list[str]:
             said += [f"bound {bound} (not proven)", f"gap to it {_percent(gap)}"]
     if event.expected_ms is not None:
         said.append(f"expected {_milliseconds(event.expected_ms)} (not proven)")
-    return said
-
-
-def _measured(event: SearchEvent) -> list[str]:
-    said = [f"{event.stages_measured:,} of {event.stages_total:,} stages measured"]
-    if event.stages_rechecked:
-        said.append(f"{event.stages_rechecked:,} of them again")
     return said
 
 

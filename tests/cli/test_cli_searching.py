@@ -99,3 +99,6 @@ def test_a_line_explains_a_best_that_rises() -> None:
     [line] = said(event(9.0, stages_rechecked=31))
     assert line is not None
     assert line.endswith("1,200 of 190,000 stages measured, 31 of them again")
+    [computed] = said(event(9.0, stages_rechecked=31), simulated=True)
+    assert computed is not None
+    assert computed.endswith("1,200 of 190,000 stages measured")

@@ -119,6 +119,7 @@ describe("standingFacts", () => {
 
   it("says why the best may rise", () => {
     expect(facts({})["Measured again"]).toBeNull();
+    expect(facts({ stages_rechecked: 31 }, true)["Measured again"]).toBeNull();
     expect(facts({ stages_rechecked: 31 })["Measured again"]).toBe(
       "31 stages, which may raise the best",
     );

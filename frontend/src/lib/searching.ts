@@ -62,7 +62,8 @@ export function standingFacts(
     ["Stages", settled(search.stages_measured, "measured", search.stages_pruned, search.stages_total)],
     [
       "Measured again",
-      search.stages_rechecked === 0
+      // What is computed is the same each time.
+      search.stages_rechecked === 0 || simulated
         ? null
         : `${count(search.stages_rechecked)} stages, which may raise the best`,
     ],
