@@ -25,9 +25,15 @@ from workers.graph.passes import optimise
 from workers.graph.signature import signature
 from workers.schedulers.endings import Pruning
 from workers.schedulers.ios import IosScheduler
-from workers.schedulers.ios.options import Strategies, Threads, make_options, mergeable_stages
+from workers.schedulers.ios.options import (
+    Strategies,
+    Threads,
+    make_options,
+    mergeable_stages,
+    stage_of,
+)
 from workers.schedulers.ios.parts import Part, divide
-from workers.schedulers.ios.threads import allotments
+from workers.schedulers.ios.threads import allotments, for_one_group
 from workers.schedules.mergeable import mergeable
 from workers.schedules.schedule import Stage
 from workers.zoo.inception_v3 import Grid8
@@ -191,14 +197,16 @@ def best_way(
         if strategies != "merge" or len(stage.units) == 1:
             yield stage
             groups = [[graph.unit(name) for name in group] for group in stage.groups]
-            flops = [sum(unit.flops for unit in group) for group in groups]
-            bytes_moved = [sum(unit.bytes_moved for unit in group) for group in groups]
-            for threads in allotments(flops, bytes_moved, parallelism):
-                yield replace(stage, threads=threads)
+            flops = np.array([[sum(unit.flops for unit in group) for group in groups]])
+            bytes_moved = np.array([[sum(unit.bytes_moved for unit in group) for group in groups]])
+            own = [max(1, parallelism // len(groups))] * len(groups)
+            for threads in allotments(flops, bytes_moved, parallelism)[:, 0].tolist():
+                if threads != own:
+                    yield replace(stage, threads=tuple(threads))
         if strategies != "parallel" and mergeable(graph, stage.units) is None:
             yield replace(stage, strategy="merge")
-            for threads in allotments([0], [0], parallelism):
-                yield replace(stage, strategy="merge", threads=threads)
+            for count in for_one_group(parallelism):
+                yield replace(stage, strategy="merge", threads=(count,))
 
     return cache(lambda stage: min(map(latency_of, ways(stage)), default=math.inf))
 
@@ -262,6 +270,25 @@ def test_equal_latencies_leave_a_stage_as_plain_as_it_is(parallelism: int) -> No
     assert {(stage.strategy, stage.threads) for stage in found.schedule.stages} == {
         ("concurrent", ())
     }
+
+
+@settings(deadline=None, max_examples=30)
+@given(dags(max_units=7), st.integers(2, 9))
+@example(wide(5), 6)
+def test_every_way_of_a_stage_is_there_once(dag: Dag, parallelism: int) -> None:
+    """Its threads are none or other ones than the device's, one for each group."""
+    graph = graph_of(dag)
+    for part in parts_of(graph):
+        found = make_options(graph, part, "parallel", parallelism)
+        pairs = list(zip(found.stage.tolist(), found.way.tolist(), strict=True))
+        assert pairs == sorted(set(pairs))
+        assert len(set(found.ways)) == len(found.ways)
+        for option, (_, way) in enumerate(pairs):
+            stage = stage_of(graph, part, found, option, part.occurrences[0])
+            own = (max(1, parallelism // len(stage.groups)),) * len(stage.groups)
+            assert found.ways[way].threads != own
+            assert len(stage.threads) in (0, len(stage.groups))
+            assert len(stage.groups) < parallelism or not stage.threads
 
 
 @pytest.mark.parametrize("threads", ["searched", "device"])

@@ -6,9 +6,8 @@ CPU there are more: a stage's groups may have different numbers of threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from workers.graph.graph import Graph
 from workers.schedulers.ios.groups import groups_of
 from workers.schedulers.ios.parts import Part
 from workers.schedulers.ios.space import Indices, Masks
-from workers.schedulers.ios.threads import allotments
+from workers.schedulers.ios.threads import Counts, allotments, for_one_group
 from workers.schedules.mergeable import families, mergeable
 from workers.schedules.schedule import Stage, Strategy
 
@@ -41,11 +40,13 @@ class Way(NamedTuple):
 class Options:
     """Pairs of a stage and a way to run it, in ascending order of stages, for one stage the plain
     way first. ``stage`` is the index of the stage in the space and ``way`` that of the way in
-    ``ways``. A stage may have no option: it cannot be taken then."""
+    ``ways``. A stage may have no option: it cannot be taken then. The device has ``parallelism``
+    threads."""
 
     stage: Indices
     way: Indices
     ways: tuple[Way, ...]
+    parallelism: int = 1
 
     def __len__(self) -> int:
         return len(self.stage)
@@ -69,16 +70,28 @@ def make_options(
     every = np.arange(len(stages), dtype=np.int32)
     concurrent = every[np.bitwise_count(stages) == 1] if strategies == "merge" else every
     merged = every[:0] if strategies == "parallel" else every[mergeable_stages(graph, part)]
-    found = {Way(): concurrent}
-    allotted: tuple[tuple[int, ...], ...] = ((),)
-    if threads == "searched" and parallelism > 1:
-        found |= _with_threads(graph, part, concurrent, parallelism)
-        allotted += allotments([0], [0], parallelism)
-    found |= {Way("merge", own): merged for own in allotted}
-    stage = np.concatenate(list(found.values()))
-    way = np.repeat(np.arange(len(found), dtype=np.int32), [len(many) for many in found.values()])
+    searched = threads == "searched" and parallelism > 1
+    found = [_one_way(Way(), concurrent)]
+    if searched:
+        found += _with_threads(graph, part, concurrent, parallelism)
+    found.append(_one_way(Way("merge"), merged))
+    if searched:
+        found += [_one_way(Way("merge", (own,)), merged) for own in for_one_group(parallelism)]
+    return replace(_together(found), parallelism=parallelism)
+
+
+def _one_way(way: Way, stages: Indices) -> Options:
+    return Options(stages, np.zeros_like(stages), (way,))
+
+
+def _together(found: Sequence[Options]) -> Options:
+    """All of several Options, of which no two have a way in common."""
+    before = np.cumsum([0, *(len(some.ways) for some in found)]).tolist()
+    stage = np.concatenate([some.stage for some in found])
+    way = np.concatenate([some.way + first for some, first in zip(found, before, strict=False)])
     order = np.lexsort((way, stage))
-    return Options(stage[order], way[order], tuple(found))
+    ways = tuple(way for some in found for way in some.ways)
+    return Options(stage[order], way[order], ways)
 
 
 def mergeable_stages(graph: Graph, part: Part) -> NDArray[np.bool_]:
@@ -104,30 +117,43 @@ def mergeable_stages(graph: Graph, part: Part) -> NDArray[np.bool_]:
     return found
 
 
-def _with_threads(
-    graph: Graph, part: Part, stages: Indices, parallelism: int
-) -> dict[Way, Indices]:
+def _with_threads(graph: Graph, part: Part, stages: Indices, parallelism: int) -> Iterator[Options]:
     """Which of ``stages`` may be run with which threads other than the device's own."""
     groups = groups_of(part.space)
     units = [graph.units[position] for position in part.occurrences[0]]
     flops = _sums(groups.masks, [unit.flops for unit in units])
     bytes_moved = _sums(groups.masks, [unit.bytes_moved for unit in units])
-    found: dict[tuple[int, ...], list[int]] = {}
-    allotted = cache(allotments)  # many stages have groups of equal work
-    for stage in stages[groups.count[stages] < parallelism].tolist():
-        own = groups.of_stage[stage, : groups.count[stage]].tolist()
-        work = tuple(flops[group] for group in own), tuple(bytes_moved[group] for group in own)
-        for threads in allotted(*work, parallelism):
-            found.setdefault(threads, []).append(stage)
-    return {Way(threads=way): np.array(taken, dtype=np.int32) for way, taken in found.items()}
+    counts = groups.count[stages]
+    for count in np.unique(counts[counts < parallelism]).tolist():
+        chosen = stages[counts == count]
+        own = groups.of_stage[chosen, :count]
+        found = allotments(flops[own], bytes_moved[own], parallelism)
+        other = (found != max(1, parallelism // count)).any(axis=2)
+        stage = np.broadcast_to(chosen, other.shape)[other]
+        ways, way = _distinct(found[other], parallelism)
+        pairs = np.unique(stage.astype(np.int64) * len(ways) + way)
+        yield Options(
+            (pairs // len(ways)).astype(np.int32),
+            (pairs % len(ways)).astype(np.int32),
+            tuple(Way(threads=tuple(threads)) for threads in ways.tolist()),
+        )
 
 
-def _sums(masks: Masks, values: Sequence[int]) -> list[int]:
+def _distinct(rows: Counts, largest: int) -> tuple[Counts, Counts]:
+    """The distinct rows in ascending order, and the number among them of each row."""
+    number = first = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.T:
+        joined = number * (largest + 1) + column
+        _, first, number = np.unique(joined, return_index=True, return_inverse=True)
+    return rows[first], number
+
+
+def _sums(masks: Masks, values: Sequence[int]) -> Counts:
     """For each set of Units the sum of their values."""
     total = np.zeros(len(masks), dtype=np.int64)
     for unit, value in enumerate(values):
         total[masks >> np.uint64(unit) & np.uint64(1) == 1] += value
-    return total.tolist()
+    return total
 
 
 def stage_of(

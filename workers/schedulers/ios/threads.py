@@ -1,50 +1,60 @@
 """How many threads each group of a stage may get on a CPU.
 
 Inside an operator threads divide its work, across groups they divide the operators, and both draw
-on the same cores. Which division is fastest is measured; here are the few that are worth it.
+on the same cores. Which division is fastest is measured; here are the few that are worth it, three
+for one stage at most, for many stages at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numpy as np
+from numpy.typing import NDArray
 
-ALLOTMENTS = 4
-"""As many for one stage at most, the device's own among them."""
+Counts = NDArray[np.int64]
 
 
-def allotments(
-    flops: Sequence[int], bytes_moved: Sequence[int], parallelism: int
-) -> tuple[tuple[int, ...], ...]:
-    """Numbers of threads for groups of so many FLOPs and bytes, one tuple for each way.
+def allotments(flops: Counts, bytes_moved: Counts, parallelism: int) -> Counts:
+    """Numbers of threads for stages of equally many groups, which have so many FLOPs and bytes.
 
-    Left out is the device's own, ``parallelism // groups`` each. One group alone may get one thread
-    or the two largest powers of two below all. Several get as many threads together as the device
-    has, divided in proportion to their FLOPs or to their bytes, or one thread each.
+    Both are of shape (stages, groups), and the result is of shape (ways, stages, groups). Two ways
+    of a stage may be the same, and may be what the device itself gives, ``parallelism // groups``
+    each. One group alone gets what ``for_one_group`` says. Several get as many threads together as
+    the device has, divided in proportion to their FLOPs or to their bytes, or one thread each.
+    Where there are as many groups as threads, or more, there are no ways besides the device's.
     """
-    groups = len(flops)
-    own = (max(1, parallelism // groups),) * groups
-    others: list[tuple[int, ...]] = []
+    groups = flops.shape[1]
     if groups == 1:
-        powers = [1 << bit for bit in range((parallelism - 1).bit_length())]
-        others = [(count,) for count in (*powers[:-3:-1], 1)]
-    elif groups < parallelism:
-        others = [
-            in_proportion(flops, parallelism),
-            in_proportion(bytes_moved, parallelism),
-            (1,) * groups,
-        ]
-    return tuple(way for way in dict.fromkeys(others) if way != own)
+        counts = np.array(for_one_group(parallelism), dtype=np.int64)
+        return np.broadcast_to(counts[:, None, None], (len(counts), *flops.shape))
+    if groups >= parallelism:
+        return np.empty((0, *flops.shape), dtype=np.int64)
+    divided = [in_proportion(work, parallelism) for work in (flops, bytes_moved)]
+    return np.stack([*divided, np.ones_like(flops)])
 
 
-def in_proportion(work: Sequence[int], parallelism: int) -> tuple[int, ...]:
-    """At least one thread for each, and each further one to where most work falls on a thread: were
-    work divided evenly among threads, no other division would be done sooner."""
-    threads = [1] * len(work)
-    for _ in range(parallelism - len(work)):
-        threads[
-            max(
-                range(len(work)),
-                key=lambda group: (work[group] / threads[group], -threads[group], -group),
-            )
-        ] += 1
-    return tuple(threads)
+def for_one_group(parallelism: int) -> tuple[int, ...]:
+    """The two largest powers of two below all threads, and one thread."""
+    powers = [1 << bit for bit in range((parallelism - 1).bit_length())]
+    return tuple(dict.fromkeys((*powers[:-3:-1], *powers[:1])))
+
+
+def in_proportion(work: Counts, parallelism: int) -> Counts:
+    """Threads for the groups of each row of ``work``, which are fewer than ``parallelism``.
+
+    At least one thread for each, and each further one to where most work falls on a thread: were
+    work divided evenly among threads, no other division would be done sooner. Of equals the one
+    with fewer threads is first, then the first.
+
+    With spare threads s and work w of a row, whoever has more than sum(w) / s on a thread comes
+    before all who have not, and is content with ceil(s w / sum(w)) threads. These are given at
+    once, no more than there are, and the rest, at most one for each group, one by one.
+    """
+    rows, groups = np.arange(len(work)), work.shape[1]
+    total = np.maximum(work.sum(axis=1, keepdims=True), 1)
+    threads: Counts = np.maximum(-(-work * (parallelism - groups) // total), 1)
+    while (left := threads.sum(axis=1) < parallelism).any():
+        load = work / threads
+        most = load == load.max(axis=1, keepdims=True)
+        chosen = np.where(most, threads, parallelism + 1).argmin(axis=1)
+        threads[rows[left], chosen[left]] += 1
+    return threads
