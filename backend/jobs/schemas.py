@@ -195,7 +195,8 @@ class SearchEvent(BaseModel):
     """Where a search stands. Equal parts of the model (``blocks``) are searched and counted once.
 
     ``block`` parts are solved. No schedule that the search considers is faster than ``bound_ms``,
-    as long as ``bound_holds``; ``expected_ms`` is only what a model expects of the fastest.
+    and none at all than ``critical_path_ms``, as long as ``bound_holds``; ``expected_ms`` is only
+    what a model expects of the fastest.
     ``states_visited`` have a schedule of measured stages; what is pruned is in no schedule that
     beats the best. ``best_ms`` may rise where ``stages_rechecked`` does: what was luck is taken
     back. ``ended`` is null until the last event of a search.
@@ -212,6 +213,7 @@ class SearchEvent(BaseModel):
     stages_total: int
     best_ms: float | None
     bound_ms: float | None = None
+    critical_path_ms: float | None = None
     expected_ms: float | None = None
     states_visited: int = 0
     states_pruned: int = 0

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +14,7 @@ import pytest
 from support.recorders import Kept
 from torch import Tensor
 
-from backend.jobs.schemas import SearchEnd
+from backend.jobs.schemas import SearchEnd, SearchEvent
 from workers import zoo
 from workers.devices import open_device
 from workers.graph.graph import Graph
@@ -110,6 +110,11 @@ def test_there_are_steps_only_where_it_is_known_what_will_be_measured(
     observe(replace(STANDING, remaining=90))
     assert [(step.step, step.steps) for step in kept.steps] == [(10, 0), (10, 100)]
     assert kept.steps[0].message == "ios, batch 1: 10 of 100 stages measured"
+
+
+def test_an_event_has_all_that_a_search_reports() -> None:
+    known = {field.name for field in fields(SearchProgress)}
+    assert known - set(SearchEvent.model_fields) == {"remaining"}  # the JobProgress has that
 
 
 def test_an_event_says_how_many_stages_were_measured_again(kept: Kept, clock: Clock) -> None:

@@ -1527,7 +1527,8 @@ export interface components {
          * @description Where a search stands. Equal parts of the model (``blocks``) are searched and counted once.
          *
          *     ``block`` parts are solved. No schedule that the search considers is faster than ``bound_ms``,
-         *     as long as ``bound_holds``; ``expected_ms`` is only what a model expects of the fastest.
+         *     and none at all than ``critical_path_ms``, as long as ``bound_holds``; ``expected_ms`` is only
+         *     what a model expects of the fastest.
          *     ``states_visited`` have a schedule of measured stages; what is pruned is in no schedule that
          *     beats the best. ``best_ms`` may rise where ``stages_rechecked`` does: what was luck is taken
          *     back. ``ended`` is null until the last event of a search.
@@ -1551,6 +1552,11 @@ export interface components {
              * @default null
              */
             bound_ms: number | null;
+            /**
+             * Critical Path Ms
+             * @default null
+             */
+            critical_path_ms: number | null;
             /** Elapsed Seconds */
             elapsed_seconds: number;
             /**

@@ -33,6 +33,7 @@ export interface JobLive {
 /** What the events of an older service lack. */
 const ADDED_LATER: Partial<SearchData> = {
   bound_ms: null,
+  critical_path_ms: null,
   expected_ms: null,
   states_visited: 0,
   states_pruned: 0,

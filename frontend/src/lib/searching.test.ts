@@ -16,6 +16,7 @@ const search = (part: Partial<SearchData> = {}): SearchData => ({
   stages_total: 190_000,
   best_ms: 3.71,
   bound_ms: 3.52,
+  critical_path_ms: 2.1,
   expected_ms: null,
   states_visited: 412,
   states_pruned: 3100,
@@ -91,6 +92,7 @@ describe("standingFacts", () => {
       States: "412 of 3,980 visited, 3,100 pruned",
       "Parts solved": "14 of 16",
       Gap: "5.1 %",
+      "Critical path": "2.100 ms, which no schedule beats, pruned or not",
       Status: "searching",
     });
   });
@@ -115,6 +117,12 @@ describe("standingFacts", () => {
     expect(facts({}, false, "failed")["Status"]).toBe("stopped, as the job failed");
     expect(facts({}, false, "succeeded")["Status"]).toBeNull();
     expect(facts({ ended: "budget" }, false, "failed")["Status"]).toBe("the budget was used up");
+  });
+
+  it("leaves out a critical path that adds nothing to the bound, or is not proven", () => {
+    expect(facts({ critical_path_ms: 3.52 })["Critical path"]).toBeNull();
+    expect(facts({ critical_path_ms: null })["Critical path"]).toBeNull();
+    expect(facts({ bound_holds: false })["Critical path"]).toBeNull();
   });
 
   it("says why the best may rise", () => {

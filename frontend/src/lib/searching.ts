@@ -59,6 +59,7 @@ export function standingFacts(
 ): Fact[] {
   return [
     ...latencyFacts(search, simulated),
+    ["Critical path", criticalPath(search, simulated)],
     ["Stages", settled(search.stages_measured, "measured", search.stages_pruned, search.stages_total)],
     [
       "Measured again",
@@ -78,6 +79,16 @@ export function standingFacts(
     ["Status", endingWords(search) ?? unended(state)],
   ];
 }
+
+/** Bounds what the search does not consider, too; where that is below the bound, and proven. */
+function criticalPath(search: SearchData, simulated: boolean): string | null {
+  const { critical_path_ms: least, bound_ms: bound, bound_holds: holds } = search;
+  if (least === null || bound === null || least >= bound || !holds) return null;
+  return `${latency(least, simulated)}, which no schedule beats, pruned or not`;
+}
+
+const latency = (ms: number, simulated: boolean) =>
+  `${milliseconds(ms)}${simulated ? " (simulated)" : ""}`;
 
 /** What to say of a search that has not reported its end. Older services report none. */
 function unended(state: JobState): string | null {
@@ -99,7 +110,7 @@ function unended(state: JobState): string | null {
 export function latencyFacts(search: Standing, simulated: boolean): Fact[] {
   const { best_ms: best, bound_ms: bound, bound_holds: holds, expected_ms: expected } = search;
   const gap = gapOf(search);
-  const time = (ms: number) => `${milliseconds(ms)}${simulated ? " (simulated)" : ""}`;
+  const time = (ms: number) => latency(ms, simulated);
   const doubt = holds ? "" : ", not proven: some stages were faster than smaller ones let expect";
   return [
     ["Best predicted", best === null ? "none known yet" : time(best)],
