@@ -14,6 +14,9 @@ from backend.db.tables import ProfileEntry
 from workers.measure.measurement import Failure, Measurement
 from workers.measure.profile_lines import Entry, ProfileKey
 
+_AT_ONCE = 4096
+"""Keys that one query asks for; it may have 65,535 parameters, and a key is four."""
+
 
 class DatabaseIndex:
     """Every measurement ever taken on a device, shared by all jobs and users of that device."""
@@ -23,8 +26,6 @@ class DatabaseIndex:
 
     def lookup(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, Measurement]:
         """The known ones among ``keys``."""
-        if not keys:
-            return {}
         columns = (
             ProfileEntry.device_fingerprint,
             ProfileEntry.provider,
@@ -32,9 +33,13 @@ class DatabaseIndex:
             ProfileEntry.signature,
         )
         wanted = [(k.device_fingerprint, k.provider, k.context, k.signature) for k in keys]
+        found: dict[ProfileKey, Measurement] = {}
         with self._sessions() as session:
-            rows = session.scalars(select(ProfileEntry).where(tuple_(*columns).in_(wanted)))
-            return {_key(row): _measurement(row) for row in rows}
+            for first in range(0, len(wanted), _AT_ONCE):
+                some = tuple_(*columns).in_(wanted[first : first + _AT_ONCE])
+                for row in session.scalars(select(ProfileEntry).where(some)):
+                    found[_key(row)] = _measurement(row)
+        return found
 
     def entries(self, device_fingerprint: str | None = None) -> Iterator[Entry]:
         """All of them, or those of one device, in the order in which they were measured."""
@@ -68,7 +73,8 @@ class DatabaseIndex:
             for key, measured in entries.items()
         ]
         with self._sessions() as session, session.begin():
-            session.execute(insert(ProfileEntry).values(rows).on_conflict_do_nothing())
+            # Rows apart from the statement, which is then compiled once and for all of them.
+            session.execute(insert(ProfileEntry).on_conflict_do_nothing(), rows)
 
 
 def _finite(value: float) -> float | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -17,9 +18,11 @@ class Guide(Protocol):
     """Chooses among the unmeasured options of all parts."""
 
     def next(self, parts: Sequence[Knowledge], limit: int) -> Sequence[Question]:
-        """At most ``limit`` questions, the most promising first; none if the search is over.
+        """At most ``limit`` questions, the most promising first; none if nothing is left to ask.
 
         What was asked before is never asked again. The answers are in ``parts`` at the next call.
+        A guide that had nothing left is asked once more after stages were measured again, which
+        may have made others promising.
         """
         ...
 
@@ -34,13 +37,12 @@ class Exhaustive:
     and a search whose time is up has the groups that may run alone."""
 
     def __init__(self) -> None:
-        self._queue: list[Question] | None = None
+        self._left: Iterator[Question] | None = None
 
     def next(self, parts: Sequence[Knowledge], limit: int) -> Sequence[Question]:
-        if self._queue is None:
-            self._queue = self._order(parts)
-        batch, self._queue = self._queue[:limit], self._queue[limit:]
-        return batch
+        if self._left is None:
+            self._left = iter(self._order(parts))
+        return list(islice(self._left, limit))
 
     @property
     def expected_ms(self) -> None:
