@@ -9,7 +9,7 @@ from workers.devices.base import Device, DeviceError, DeviceFacts, Executable
 from workers.devices.checks import check_provider
 from workers.devices.recorded import unit_signature
 from workers.devices.sim.arithmetic import memory_of
-from workers.devices.sim.engine import Job, SimRun, simulate
+from workers.devices.sim.engine import Job, SimRun, latency_s, simulate
 from workers.devices.sim.executable import SimExecutable
 from workers.devices.sim.facts import PREFIX, facts_of, recorded_profiles, spec_of
 from workers.devices.sim.kernel import SimKernel
@@ -80,7 +80,8 @@ class SimDevice(Device):
         if key not in self._latencies:
             if len(self._latencies) >= _MOST_CACHED:
                 self._latencies.clear()
-            self._latencies[key] = self._simulate(plan, kernels).latency_s * 1e3
+            jobs = _jobs(plan, kernels)
+            self._latencies[key] = latency_s(self._gpu, self._memory, self._path, jobs) * 1e3
         return self._latencies[key]
 
     def close(self) -> None:

@@ -3,17 +3,24 @@
 Blocks of one kernel that start together on SMs with equal contents are one *cohort*, and SMs with
 equal contents one *group*, so that no block is ever looked at alone. A kernel with many times more
 blocks than fit at once runs on a group of its own in one cohort of many waves.
+
+A group is looked at only when something happens on its SMs: what its cohorts have done since is
+made up for then, step by step (``settle``).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from workers.devices.gpu import GpuFacts
-from workers.devices.sim.kernel import SimKernel
+from workers.devices.sim.kernel import BlockWork, SimKernel
 
 _ALIKE = 0.03
 """Of a wave: by how much blocks may differ that are merged."""
+
+_ROUNDING = 1e-6
+"""Of a wave: more than rounding ever adds up to."""
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +33,7 @@ class Launched:
     job: int
     position: int
     kernel: SimKernel
+    work: BlockWork
     unplaced: int
     alone_rate: float
     running: int = 0
@@ -50,7 +58,13 @@ class Cohort:
 
 @dataclass(slots=True, eq=False)
 class SmGroup:
-    """``count`` SMs with equal contents and what each has left."""
+    """``count`` SMs with equal contents and what each has left.
+
+    The cohorts are as far as they were after ``settled`` of the steps of the simulation. If not
+    ``rated``, their rates are to be computed anew; if so, none ends before ``soonest``, and
+    ``latest`` is about when one of them has been kept waiting for as long as any may be. ``dram``,
+    ``reused`` and ``l2`` are about what one SM moves, in bytes per second (``sharing``).
+    """
 
     count: int
     threads: int
@@ -58,6 +72,17 @@ class SmGroup:
     shared_memory: int
     blocks: int
     cohorts: list[Cohort] = field(default_factory=list)
+    settled: int = 0
+    rated: bool = False
+    soonest: float = math.inf
+    latest: float = math.inf
+    dram: float = 0.0
+    reused: float = 0.0
+    l2: float = 0.0
+    space: int = 0  # blocks of the kernel that is being placed, for which there is room
+    full_for: SimKernel | None = None  # a kernel for which there is known to be none
+    key: int = -1  # equal for groups that hold as many blocks of the same launches; -1: not known
+    merges: int = 0  # how often groups had been merged when it changed last
 
     def room(self, kernel: SimKernel) -> int:
         """How many more blocks of ``kernel`` fit on each SM.
@@ -65,12 +90,14 @@ class SmGroup:
         Its own blocks there count against ``fit`` as well: registers are allocated in an SM's
         partitions, so that fewer fit than the sum of the registers allows.
         """
-        share = kernel.share
-        fitting = min(kernel.fit, self.blocks, self.threads // share.threads)
-        if fitting and share.registers:
-            fitting = min(fitting, self.registers // share.registers)
-        if fitting and share.shared_memory:
-            fitting = min(fitting, self.shared_memory // share.shared_memory)
+        share, fitting = kernel.share, kernel.fit
+        fitting = min(fitting, self.blocks)
+        if self.threads < fitting * share.threads:
+            fitting = self.threads // share.threads
+        if self.registers < fitting * share.registers:
+            fitting = self.registers // share.registers
+        if self.shared_memory < fitting * share.shared_memory:
+            fitting = self.shared_memory // share.shared_memory
         if not fitting or not self.cohorts:
             return fitting
         own = 0
@@ -87,10 +114,26 @@ class SmGroup:
         self.shared_memory -= blocks * share.shared_memory
         self.blocks -= blocks
 
+    def settle(self, steps: list[float]) -> None:
+        """Let its cohorts run through the ``steps`` (seconds) that it has not been through, one
+        after the other, as if it had been looked at in each of them."""
+        if self.settled == len(steps):
+            return
+        if self.cohorts:
+            since = steps[self.settled :]
+            for cohort in self.cohorts:
+                left, rate = cohort.left, cohort.rate
+                for step in since:
+                    left -= step * rate
+                cohort.left = left
+        self.settled = len(steps)
+
 
 class Residency:
     """The SMs of a GPU and the blocks on them. ``changed`` is set by everything that changes
-    either, and reset by whoever has taken note."""
+    either, and reset by whoever has taken note. ``cohorts`` are in the order of their making;
+    ``steps`` are all the seconds by which the simulation has moved on, ``limited`` says whether
+    rates are less than what SMs alone would allow."""
 
     def __init__(self, gpu: GpuFacts) -> None:
         self.groups = [
@@ -102,89 +145,105 @@ class Residency:
                 gpu.blocks_per_sm,
             )
         ]
-        self.cohorts: list[Cohort] = []
+        self.cohorts: dict[Cohort, None] = {}
+        self.steps: list[float] = []
         self.changed = False
+        self.limited = False
+        self._sm_count = gpu.sm_count
+        self._working_set: float | None = None
+        self._keys: dict[tuple[object, ...], int] = {}
+        self._merges = 0
+        self._all_moved = False
 
     def warps(self) -> int:
         return sum(cohort.blocks * cohort.launch.kernel.warps for cohort in self.cohorts)
 
-    def place(self, launch: Launched, now: float) -> str | None:
+    def working_set(self) -> float:
+        """The bytes that compete for L2: those of all kernels with resident blocks."""
+        if self._working_set is None:
+            launches = {cohort.launch for cohort in self.cohorts}
+            self._working_set = math.fsum([launch.kernel.working_set for launch in launches])
+        return self._working_set
+
+    def settle(self) -> None:
+        for group in self.groups:
+            group.settle(self.steps)
+
+    def limit(self) -> None:
+        """Rates no longer follow from what is on an SM: SMs with equal contents may differ."""
+        self.limited = self._all_moved = True
+
+    def place(self, launch: Launched, now: float) -> bool:
         """Place blocks of ``launch``, each on the SM with the most room for threads, until all are
-        placed or none fits; then the resource that it lacks."""
+        placed or none fits; whether all are."""
         kernel = launch.kernel
-        fitting = [group for group in self.groups if group.room(kernel)]
+        fitting = []
+        for group in self.groups:
+            if group.full_for is not kernel:
+                group.space = group.room(kernel)
+                if group.space:
+                    fitting.append(group)
+                else:
+                    group.full_for = kernel
+        if fitting and launch.start < 0:
+            launch.start = now
         while launch.unplaced:
             if not fitting:
-                return self._lacking(kernel)
-            if launch.start < 0:
-                launch.start = now
-            group = max(fitting, key=lambda group: group.threads)
-            others = [other.threads for other in fitting if other.threads < group.threads]
-            taken = self._place_on(launch, group, max(others, default=None))
+                return False
+            group, most, following = fitting[0], fitting[0].threads, 0
+            for other in fitting:
+                threads = other.threads
+                if threads > most:
+                    group, most, following = other, threads, most
+                elif following < threads < most:
+                    following = threads
+            taken = self._place_on(launch, group, following)
             if taken is not group:
                 fitting.append(taken)
-            if not taken.room(kernel):
+            taken.space = taken.room(kernel)
+            if not taken.space:
+                taken.full_for = kernel
                 fitting.remove(taken)
-        return None
+        return True
 
     def remove(self, cohort: Cohort) -> None:
         """Take the cohort's blocks, which have ended, from their SMs."""
-        self.cohorts.remove(cohort)
-        cohort.group.cohorts.remove(cohort)
-        cohort.group.take(cohort.launch.kernel, -cohort.each)
-        cohort.launch.running -= 1
-        self.changed = True
+        group, launch = cohort.group, cohort.launch
+        del self.cohorts[cohort]
+        group.cohorts.remove(cohort)
+        group.take(launch.kernel, -cohort.each)
+        group.full_for = None
+        self._touch(group)
+        launch.running -= 1
+        if not launch.running:
+            self._working_set = None
 
     def merge_equal(self) -> None:
-        """Join groups whose SMs hold the same blocks, all but equally far."""
-        found: dict[tuple[tuple[Launched, int], ...], list[SmGroup]] = {}
+        """Join groups whose SMs hold the same blocks, all but equally far. Two that were too far
+        from each other stay so until one of them changes."""
+        found: dict[int, list[SmGroup]] = {}
+        joined = False
         for group in self.groups:
-            key = tuple([(cohort.launch, cohort.each) for cohort in group.cohorts])
-            alike = found.setdefault(key, [])
-            if not any(self._joined(other, group) for other in alike):
+            if group.key < 0:
+                held = tuple([part for c in group.cohorts for part in (c.launch, c.each)])
+                group.key = self._keys.setdefault(held, len(self._keys))
+            alike = found.get(group.key)
+            if alike is None:
+                found[group.key] = [group]
+                continue
+            for other in alike:
+                moved = max(group.merges, other.merges) >= self._merges
+                if (moved or self._all_moved) and self._joined(other, group):
+                    joined = True
+                    break
+            else:
                 alike.append(group)
-        if len(self.groups) > sum(map(len, found.values())):
+        if joined:
             self.groups = [group for group in self.groups if group.count]
+        self._merges += 1
+        self._all_moved = False
 
-    def _place_on(self, launch: Launched, group: SmGroup, next_threads: int | None) -> SmGroup:
-        """Put blocks on the SMs of ``group`` until they have no more room than the next group,
-        ``next_threads``, or split it if there is less than one block for each. The group that has
-        them."""
-        kernel, unplaced = launch.kernel, launch.unplaced
-        if unplaced < group.count:
-            group = self._split(group, unplaced)
-        each = min(group.room(kernel), unplaced // group.count)
-        if next_threads is not None:
-            level = -(-(group.threads - next_threads) // kernel.share.threads)
-            each = min(each, max(1, level))
-        waves = 1
-        if not group.cohorts and each == group.room(kernel):
-            # It has these SMs for itself until its last blocks are placed: all waves but the last
-            # ones in one go. The rest is placed as SMs become free.
-            slots = sum(other.count for other in self.groups) * each
-            waves = max(1, (unplaced - 1) // slots - (len(self.groups) > 1))
-        group.take(kernel, each)
-        launch.unplaced -= each * waves * group.count
-        launch.running += 1
-        cohort = Cohort(launch, group, each, float(waves))
-        group.cohorts.append(cohort)
-        self.cohorts.append(cohort)
-        self.changed = True
-        return group
-
-    def _split(self, group: SmGroup, count: int) -> SmGroup:
-        """Take ``count`` SMs out of a group, with their share of its cohorts."""
-        part = SmGroup(count, group.threads, group.registers, group.shared_memory, group.blocks)
-        group.count -= count
-        for cohort in group.cohorts:
-            half = Cohort(cohort.launch, part, cohort.each, cohort.left, cohort.rate)
-            half.launch.running += 1
-            part.cohorts.append(half)
-            self.cohorts.append(half)
-        self.groups.append(part)
-        return part
-
-    def _lacking(self, kernel: SimKernel) -> str:
+    def lacking(self, kernel: SimKernel) -> str:
         """What the SM with the most room has too little of."""
         group = max(self.groups, key=lambda group: (group.threads, group.registers))
         share = kernel.share
@@ -197,18 +256,73 @@ class Residency:
                 return resource
         return "block slots"
 
+    def _touch(self, group: SmGroup) -> None:
+        group.rated = False
+        group.key = -1
+        group.merges = self._merges
+        self.changed = True
+
+    def _place_on(self, launch: Launched, group: SmGroup, next_threads: int) -> SmGroup:
+        """Put blocks on the SMs of ``group`` until they have no more room than the next group,
+        ``next_threads`` (0: there is none), or split it if there is less than one block for each.
+        The group that has them."""
+        kernel, unplaced, space = launch.kernel, launch.unplaced, group.space
+        group.settle(self.steps)
+        if unplaced < group.count:
+            group = self._split(group, unplaced)
+        each = min(space, unplaced // group.count)
+        if next_threads:
+            level = -(-(group.threads - next_threads) // kernel.share.threads)
+            each = min(each, max(1, level))
+        waves = 1
+        if each == space and not group.cohorts:
+            # It has these SMs for itself until its last blocks are placed: all waves but the last
+            # ones in one go. The rest is placed as SMs become free.
+            slots = self._sm_count * each
+            waves = max(1, (unplaced - 1) // slots - (len(self.groups) > 1))
+        group.take(kernel, each)
+        if not launch.running:
+            self._working_set = None
+        launch.unplaced -= each * waves * group.count
+        launch.running += 1
+        cohort = Cohort(launch, group, each, float(waves))
+        group.cohorts.append(cohort)
+        self.cohorts[cohort] = None
+        self._touch(group)
+        return group
+
+    def _split(self, group: SmGroup, count: int) -> SmGroup:
+        """Take ``count`` SMs out of a group, with their share of its cohorts."""
+        part = SmGroup(count, group.threads, group.registers, group.shared_memory, group.blocks)
+        part.settled = group.settled
+        group.count -= count
+        for cohort in group.cohorts:
+            half = Cohort(cohort.launch, part, cohort.each, cohort.left, cohort.rate)
+            half.launch.running += 1
+            part.cohorts.append(half)
+            self.cohorts[half] = None
+        self.groups.append(part)
+        return part
+
     def _joined(self, group: SmGroup, other: SmGroup) -> bool:
         """Add the SMs of ``other`` to ``group``, which holds as many blocks of the same launches,
         unless some are too differently far; ``other`` is then empty. The joint group is as far as
         the one that is less so: nothing gets faster by it."""
+        group.settle(self.steps)
+        other.settle(self.steps)
         pairs = list(zip(group.cohorts, other.cohorts, strict=True))
-        if any(abs(cohort.left - merged.left) > _ALIKE for cohort, merged in pairs):
+        apart = max([abs(cohort.left - merged.left) for cohort, merged in pairs], default=0.0)
+        if apart > _ALIKE:
+            if apart < _ALIKE + _ROUNDING:
+                group.merges = self._merges + 1  # so that they are compared the next time, too
             return False
         for cohort, merged in pairs:
             cohort.left = max(cohort.left, merged.left)
             cohort.launch.running -= 1
-            self.cohorts.remove(merged)
+            del self.cohorts[merged]
         group.count += other.count
+        group.rated = False
+        group.merges = self._merges + 1  # those that it has been compared with count again
         other.count = 0
         other.cohorts.clear()
         return True

@@ -3,16 +3,26 @@
 No faster than alone; the blocks of an SM share its arithmetic throughput in proportion to what they
 ask for; all blocks share DRAM and L2 bandwidth so that no kernel gets less than its share by warps
 unless it asks for less (max-min fairness). What the memory holds back leaves arithmetic to others.
+
+As long as the memory holds nothing back, rates follow from what is on an SM, and only those of SMs
+on which something has changed are computed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from workers.devices.sim.kernel import BlockWork
 from workers.devices.sim.residency import Cohort, Residency, SmGroup
+
+TOGETHER = 0.02
+"""Of a wave: by how much blocks that end one by one are taken to end later."""
+
+_ROUNDING = 1e-6
+"""Of a wave, or of a bandwidth: more than rounding ever adds up to. What is only about right is
+asked for with so much to spare, and what depends on the last bit is computed in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,38 +34,89 @@ class Memory:
     l2_bytes: float
 
 
-def set_rates(residency: Residency, memory: Memory) -> None:
-    """Set the rate of every resident cohort, in waves per second."""
+def set_rates(residency: Residency, memory: Memory, now: float) -> None:
+    """Set the rate of every resident cohort, in waves per second, at time ``now``."""
+    if residency.limited:
+        residency.settle()
+        for group in residency.groups:
+            group.rated = False
+        residency.limited = False
+    dram = reused = l2 = 0.0
+    for group in residency.groups:
+        if not group.rated:
+            _share_compute(group)
+            _foresee(group, now)
+        count = group.count
+        dram += count * group.dram
+        reused += count * group.reused
+        l2 += count * group.l2
+    wanted = residency.working_set()
+    missed = 0.0 if wanted <= memory.l2_bytes else 1 - memory.l2_bytes / wanted
+    plenty = 1 - _ROUNDING
+    if (
+        dram + missed * reused > plenty * memory.dram_bytes_per_s
+        or l2 > plenty * memory.l2_bytes_per_s
+    ):
+        residency.settle()
+        if _share_memory(residency, memory, missed):
+            residency.limit()
+            for group in residency.groups:
+                _foresee(group, now)
+
+
+def _share_compute(group: SmGroup) -> None:
+    """Slow the cohorts of an SM down in proportion where together they want more than it has; and
+    see what they then ask of the memory."""
+    wanted = 0.0
+    for cohort in group.cohorts:
+        launch = cohort.launch
+        cohort.rate = rate = launch.alone_rate
+        wanted += rate * cohort.each * launch.work.compute_s
+    dram = reused = l2 = 0.0
+    slower = 1.0 / wanted if wanted > 1.0 else 1.0
+    for cohort in group.cohorts:
+        work = cohort.launch.work
+        if work.compute_s:
+            cohort.rate *= slower
+        pace = cohort.rate * cohort.each
+        dram += pace * work.dram_bytes
+        reused += pace * work.reused_bytes
+        l2 += pace * work.l2_bytes
+    group.dram, group.reused, group.l2 = dram, reused, l2
+    group.rated = True
+
+
+def _foresee(group: SmGroup, now: float) -> None:
+    soonest = latest = math.inf
+    for cohort in group.cohorts:
+        left, rate = cohort.left, cohort.rate
+        end = now + (left - _ROUNDING) / rate
+        soonest = min(soonest, end)
+        end = now + (left + TOGETHER) / rate
+        latest = min(latest, end)
+    group.soonest, group.latest = soonest, latest
+
+
+def _share_memory(residency: Residency, memory: Memory, missed: float) -> bool:
+    """Bring rates that SMs alone would allow down to what DRAM and L2 allow; whether any was."""
+    limited = _share_bandwidths(residency, memory, missed)
     cohorts = residency.cohorts
-    if not cohorts:
-        return
-    missed = 1 - _hit_rate(cohorts, memory)
-    for cohort in cohorts:
-        cohort.rate = cohort.launch.alone_rate
-    limited = _fill(residency, memory, missed, set())
     if limited and len(limited) < len(cohorts):
         for cohort in cohorts:
             if cohort not in limited:
                 cohort.rate = cohort.launch.alone_rate
-        _fill(residency, memory, missed, limited)
+        for group in residency.groups:
+            _share_left(group, limited)
+        _share_bandwidths(residency, memory, missed)
+    return bool(limited)
 
 
-def _hit_rate(cohorts: Sequence[Cohort], memory: Memory) -> float:
-    """How much of what earlier kernels wrote is still in L2 when the running ones read it."""
-    wanted = math.fsum({c.launch: c.launch.kernel.working_set for c in cohorts}.values())
-    return 1.0 if wanted <= memory.l2_bytes else memory.l2_bytes / wanted
-
-
-def _fill(residency: Residency, memory: Memory, missed: float, kept: set[Cohort]) -> set[Cohort]:
-    """Bring the rates down to what SMs, DRAM and L2 allow; the cohorts that memory slowed. Those in
-    ``kept`` are not slowed down by the others of their SMs."""
-    for group in residency.groups:
-        if group.cohorts:
-            _share_compute(group, kept)
+def _share_bandwidths(residency: Residency, memory: Memory, missed: float) -> set[Cohort]:
+    """The cohorts that memory slowed."""
     cohorts = residency.cohorts
     dram = l2 = 0.0
     for cohort in cohorts:
-        work, pace = cohort.launch.kernel.work, cohort.rate * cohort.blocks
+        work, pace = cohort.launch.work, cohort.rate * cohort.blocks
         dram += pace * (work.dram_bytes + missed * work.reused_bytes)
         l2 += pace * work.l2_bytes
     slowed: set[Cohort] = set()
@@ -70,41 +131,41 @@ def _fill(residency: Residency, memory: Memory, missed: float, kept: set[Cohort]
     return slowed
 
 
-def _share_compute(group: SmGroup, kept: set[Cohort]) -> None:
-    """Slow the cohorts of an SM down in proportion where together they want more than it has; but
-    for those in ``kept``, which leave something to the others."""
+def _share_left(group: SmGroup, kept: set[Cohort]) -> None:
+    """Share an SM as ``_share_compute`` does, but slow those in ``kept`` no further: they leave
+    something to the others."""
     wanted, left = 0.0, 1.0
     for cohort in group.cohorts:
-        asked = cohort.rate * cohort.each * cohort.launch.kernel.work.compute_s
+        asked = cohort.rate * cohort.each * cohort.launch.work.compute_s
         if cohort in kept:
             left -= asked
         else:
             wanted += asked
     if wanted > left:
         for cohort in group.cohorts:
-            if cohort not in kept and cohort.launch.kernel.work.compute_s:
+            if cohort not in kept and cohort.launch.work.compute_s:
                 cohort.rate *= left / wanted
 
 
 def _share_bytes(
-    cohorts: Sequence[Cohort], need: Callable[[BlockWork], float], bandwidth: float
+    cohorts: Collection[Cohort], need: Callable[[BlockWork], float], bandwidth: float
 ) -> set[Cohort]:
     """Slow cohorts down until together they move no more than ``bandwidth``; those slowed down.
 
     ``need`` gives the bytes of one block. Max-min fair with warps as weights: a cohort that wants
     less than its share keeps its rate, and what it leaves goes to the others.
     """
-    asking: list[tuple[float, int, float, float]] = []  # bytes/s for each warp, cohort, …
+    asking: list[tuple[float, int, float, float, Cohort]] = []  # bytes/s for each warp, …
     for number, cohort in enumerate(cohorts):
-        kernel = cohort.launch.kernel
-        needed, warps = need(kernel.work) * cohort.blocks, float(cohort.blocks * kernel.warps)
+        kernel, blocks = cohort.launch.kernel, cohort.blocks
+        needed, warps = need(kernel.work) * blocks, float(blocks * kernel.warps)
         if needed:
-            asking.append((cohort.rate * needed / warps, number, needed, warps))
+            asking.append((cohort.rate * needed / warps, number, needed, warps, cohort))
     asking.sort()
-    left, weight = bandwidth, math.fsum(warps for _, _, _, warps in asking)
+    left, weight = bandwidth, math.fsum([warps for _, _, _, warps, _ in asking])
     slowed = set()
-    for _, number, needed, warps in asking:
-        cohort, share = cohorts[number], left * warps / weight
+    for _, _, needed, warps, cohort in asking:
+        share = left * warps / weight
         if cohort.rate * needed > share:
             cohort.rate = share / needed
             slowed.add(cohort)
