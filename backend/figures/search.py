@@ -14,6 +14,9 @@ from backend.figures.theme import colour, empty, layout, milliseconds, tinted, t
 from backend.jobs.schemas import SearchEvent
 
 MAX_POINTS = 400
+END = 6
+"""The size of the dot in which a line ends, in pixels."""
+
 FOCUS = 1.3
 """Latencies up to this multiple of the best are in view, unless somebody zooms out."""
 
@@ -84,7 +87,17 @@ def _latencies(events: Sequence[SearchEvent], shade: str, alone: bool) -> list[S
     bound = _trace(known, _kind_of_bound(events), shade, 1, "bound")
     bound.update(fill="tonexty", fillcolor=tinted(shade))
     expected = _trace(known, EXPECTED, shade, 1, "expected")
+    for trace in (best, bound, expected):
+        _dot_the_end(trace)
     return [best, bound, expected]
+
+
+def _dot_the_end(trace: Scatter) -> None:
+    """A search that ends by measuring again learns most in its last moment, where a line has no
+    length to be seen."""
+    if trace.y:
+        sizes = [0] * (len(trace.y) - 1) + [END]
+        trace.update(mode="lines+markers", marker={"size": sizes, "color": trace.line.color})
 
 
 def _kind_of_bound(events: Sequence[SearchEvent]) -> Line:

@@ -280,6 +280,13 @@ def test_a_bound_that_did_not_hold_is_not_called_proven() -> None:
     assert "proven bound" not in orjson.dumps(plain(made)).decode()
 
 
+def test_what_a_search_learns_in_its_last_moment_can_be_seen() -> None:
+    events = [guided(1.0), guided(2.0), guided(2.0, best_ms=4.1, stages_rechecked=3)]
+    traces = plain(search(events, False, Theme.LIGHT))["data"]
+    assert [trace["marker"]["size"] for trace in traces[:3]] == [[0, 0, 6]] * 3
+    assert traces[0]["y"][-1] == 4.1
+
+
 def test_a_bound_that_needs_no_assumption_at_last_was_still_not_proven_before() -> None:
     events = [guided(1.0, bound_holds=False), guided(2.0, ended="complete")]
     traces = named(search(events, False, Theme.LIGHT))
