@@ -17,6 +17,7 @@ from support.oracles import FakeClockOracle, longest_group, random_latency
 from workers.schedulers.base import BUDGET, SearchProgress, SearchResult, StageLatency
 from workers.schedulers.ios import IosScheduler
 from workers.schedulers.ios.confirm import PRICE, SHARE
+from workers.schedulers.ios.scheduler import Mode
 from workers.schedules.schedule import Stage
 
 SIGMA, AGAIN = 0.05, 0.02
@@ -213,3 +214,25 @@ def test_a_stage_that_fails_the_second_time_is_avoided_and_named() -> None:
     assert all(len(stage.groups) == 1 for stage in result.schedule.stages)
     assert result.predicted_ms == 4.0
     assert "stages failed: it broke later" in result.notes[0]
+
+
+@pytest.mark.parametrize("mode", ["exhaustive", "exact", "guided"])
+def test_a_unit_that_fails_the_second_time_is_run_where_nothing_goes_without(mode: Mode) -> None:
+    """Alone is the only way to run u0, which all others need: it ran once, and may again."""
+
+    class Breaks(FakeClockOracle):
+        def recheck(self, stages: Sequence[Stage]) -> list[StageLatency]:
+            return [
+                StageLatency(math.inf, "no memory just now")
+                if stage.units == ("u0",)
+                else StageLatency(1.1 * longest_group(stage))
+                for stage in stages
+            ]
+
+    oracle = Breaks(lambda stage: longest_group(stage) if len(stage.groups) > 1 else 2.0)
+    scheduler = IosScheduler(max_units_per_group=1, strategies="parallel", mode=mode)
+    result = scheduler.schedule(graph_of(wide(3)), oracle)
+    assert [len(stage.units) for stage in result.schedule.stages] == [1, 3, 1]
+    assert result.predicted_ms is not None
+    assert "stages failed: no memory just now" in "".join(result.notes)
+    assert "measured only once: 1" in "".join(result.notes)

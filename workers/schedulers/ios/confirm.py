@@ -41,6 +41,7 @@ class Confirmation:
     def __init__(self, parts: Sequence[Knowledge]) -> None:
         self._parts = parts
         self._rechecked = [np.zeros(len(known.options), dtype=bool) for known in parts]
+        self._failed: dict[Question, StageLatency] = {}
         self._first = self._second = 0.0
         self._next_at = 0.0
 
@@ -85,6 +86,8 @@ class Confirmation:
         known = self._parts[index]
         before = float(known.latencies[option])
         self._rechecked[index][option] = True
+        if not math.isfinite(answer.latency_ms):
+            self._failed[question] = StageLatency(before)
         chosen = known.options.stage[option] in known.standing.best.stages
         if chosen and math.isfinite(answer.latency_ms):
             self._first += before
@@ -94,7 +97,15 @@ class Confirmation:
 
     def settle(self) -> None:
         """At the end, what was measured only once is expected to have been as lucky as what was
-        chosen before it: it is taken only where it is fast in spite of that."""
+        chosen before it: it is taken only where it is fast in spite of that. What failed the second
+        time counts as measured only once where there is no schedule without it."""
+        for (index, option), first in self._failed.items():
+            known = self._parts[index]
+            if not math.isfinite(known.standing.best.latency_ms):
+                known.record(option, first)
+                self._rechecked[index][option] = False
+        for known in self._parts:
+            known.refresh()
         if self.luck == 1.0 or not self.unconfirmed:
             return
         for known, rechecked in zip(self._parts, self._rechecked, strict=True):
