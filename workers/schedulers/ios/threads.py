@@ -50,7 +50,8 @@ def in_proportion(work: Counts, parallelism: int) -> Counts:
     once, no more than there are, and the rest, at most one for each group, one by one.
     """
     rows, groups = np.arange(len(work)), work.shape[1]
-    total = np.maximum(work.sum(axis=1, keepdims=True), 1)
+    work = np.where(work.any(axis=1, keepdims=True), work, 1)
+    total = work.sum(axis=1, keepdims=True)
     threads: Counts = np.maximum(-(-work * (parallelism - groups) // total), 1)
     while (left := threads.sum(axis=1) < parallelism).any():
         load = work / threads
