@@ -40,7 +40,7 @@ from backend.cli.output import Json, console, errors, fail, handles_errors, prin
 from backend.cli.profiles import open_local_index
 from backend.cli.searching import SearchLines
 from backend.cli.traces import TraceFiles
-from backend.cli.watching import WARNINGS, batch_verdict, progress_bar, results_table
+from backend.cli.watching import WARNINGS, batch_verdict, progress_bar, results_table, show_step
 from backend.jobs.schemas import (
     BatchSummary,
     JobProgress,
@@ -72,19 +72,14 @@ class TerminalRecorder:
         self.task = self.bar.add_task("starting", total=None, message="")
 
     def enter_tuning(self) -> None:
-        self.bar.update(self.task, description="tuning", message="")
+        show_step(self.bar, self.task, "tuning")
 
     def enter_verifying(self) -> None:
-        self.bar.update(self.task, description="verifying", message="")
+        show_step(self.bar, self.task, "verifying")
 
     def progress(self, progress: JobProgress) -> None:
-        self.bar.update(
-            self.task,
-            description=progress.stage,
-            completed=progress.step,
-            total=progress.steps or None,
-            message=progress.message,
-        )
+        shown = progress.stage, progress.step, progress.steps, progress.message
+        show_step(self.bar, self.task, *shown)
 
     def search(self, event: SearchEvent) -> None:
         if line := self.searching.line(event):

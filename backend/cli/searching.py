@@ -26,14 +26,17 @@ class SearchLines:
     """Picks the events that are worth a line: few of a long search, and always its last."""
 
     simulated: bool
+    seen: dict[tuple[str, int], float] = field(default_factory=dict)
     due: dict[tuple[str, int], float] = field(default_factory=dict)
 
     def line(self, event: SearchEvent) -> str | None:
         """The line for an event; None if it is too soon for another."""
-        search = event.scheduler, event.batch_size
-        if event.ended is None and event.elapsed_seconds < self.due.get(search, FIRST_S):
+        search, elapsed = (event.scheduler, event.batch_size), event.elapsed_seconds
+        if elapsed < self.seen.get(search, 0.0):  # another attempt of the job began anew
+            del self.due[search]
+        self.seen[search] = elapsed
+        if event.ended is None and elapsed < self.due.setdefault(search, FIRST_S):
             return None
-        elapsed = event.elapsed_seconds
         self.due[search] = max(elapsed + FIRST_S, elapsed * SLOWDOWN)
         parts = [f"{elapsed:.0f} s", *_standing(event, self.simulated), self._measured(event)]
         ended = f"; {_ending(event.ended, event.bound_holds)}" if event.ended else ""

@@ -10,6 +10,7 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -17,7 +18,7 @@ from rich.table import Table
 
 from backend.cli.client import Client
 from backend.cli.searching import SearchLines
-from backend.jobs.schemas import SearchEvent
+from backend.jobs.schemas import JobProgress, SearchEvent
 
 SIMULATED = " (simulated)"
 WARNINGS = {"warning": "yellow", "error": "red"}
@@ -38,6 +39,15 @@ def progress_bar(console: Console, disable: bool = False) -> Progress:
     )
 
 
+def show_step(
+    bar: Progress, task: TaskID, stage: str, step: int = 0, steps: int = 0, message: str = ""
+) -> None:
+    """What a job does now. Where ``steps`` is 0 nobody knows how many there are; the bar pulses."""
+    bar.update(task, description=stage, completed=step, message=message)
+    # For update, a total of None is one that stays as it was.
+    next(shown for shown in bar.tasks if shown.id == task).total = steps or None
+
+
 def watch_job(client: Client, job: str, console: Console) -> dict[str, Any]:
     """Show the job's events until it is finished; returns the finished job."""
     lines = SearchLines(client.get(f"/jobs/{job}")["spec"]["device"].startswith("sim:"))
@@ -46,15 +56,10 @@ def watch_job(client: Client, job: str, console: Console) -> dict[str, Any]:
         for event in client.events(job):
             data = event["data"]
             if event["type"] == "progress":
-                progress.update(
-                    bar,
-                    description=data["stage"],
-                    completed=data["step"],
-                    total=data["steps"] or None,
-                    message=data["message"],
-                )
+                step = JobProgress.model_validate(data)
+                show_step(progress, bar, step.stage, step.step, step.steps, step.message)
             elif event["type"] == "state":
-                progress.update(bar, description=data["state"])
+                show_step(progress, bar, data["state"])
             elif event["type"] == "search":
                 if line := lines.line(SearchEvent.model_validate(data)):
                     console.print(f"  {line}", style="dim", markup=False, highlight=False)

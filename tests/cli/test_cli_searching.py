@@ -95,6 +95,12 @@ def test_numbers_are_as_in_the_dashboard(best: float, bound: float, words: str) 
     assert f"{words}, " in line
 
 
+def test_another_attempt_of_a_job_is_not_silent_for_as_long_as_the_first() -> None:
+    first = [event(float(second)) for second in range(200)]
+    again = said(*first, event(0.1), event(6.0), event(7.0))[200:]
+    assert [line is not None for line in again] == [False, True, False]
+
+
 def test_a_line_explains_a_best_that_rises() -> None:
     [line] = said(event(9.0, stages_rechecked=31))
     assert line is not None
