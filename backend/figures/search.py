@@ -14,11 +14,14 @@ from backend.figures.theme import colour, empty, layout, milliseconds, tinted, t
 from backend.jobs.schemas import SearchEvent
 
 MAX_POINTS = 400
-END = 6
+END = 7
 """The size of the dot in which a line ends, in pixels."""
 
 FOCUS = 1.3
 """Latencies up to this multiple of the best are in view, unless somebody zooms out."""
+
+MARGIN = 1.05
+"""So much more than what each search has at last is always in view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,13 @@ def _dot_the_end(trace: Scatter) -> None:
     """A search that ends by measuring again learns most in its last moment, where a line has no
     length to be seen."""
     if trace.y:
-        sizes = [0] * (len(trace.y) - 1) + [END]
-        trace.update(mode="lines+markers", marker={"size": sizes, "color": trace.line.color})
+        trace.mode = "lines+markers"
+        trace.marker = {
+            "size": [0] * (len(trace.y) - 1) + [END],
+            "color": trace.line.color,
+            "opacity": 1,
+            "line": {"width": 0},
+        }
 
 
 def _kind_of_bound(events: Sequence[SearchEvent]) -> Line:
@@ -147,7 +155,7 @@ def _layout(
 ) -> dict[str, Any]:
     """The latencies take the upper half; the panels share the rest, each with room for its legend
     above it."""
-    known = [event.best_ms for event in events if event.best_ms is not None]
+    known = [event for event in events if event.best_ms is not None]
     made = layout(
         theme,
         FigureKind.SEARCH,
@@ -167,8 +175,7 @@ def _layout(
         yaxis={
             "title": {"text": milliseconds("predicted", simulated)},
             "domain": [0.5, 1.0],
-            # The first schedule, one Unit after another, would flatten all that follows.
-            "autorangeoptions": {"clipmax": FOCUS * min(known)} if known else {},
+            "autorangeoptions": {"clipmax": _in_view(known)} if known else {},
         },
     )
     most = {
@@ -188,6 +195,14 @@ def _layout(
         }
         made[f"legend{number}"] = {**made["legend"], "y": top + 0.005}
     return made
+
+
+def _in_view(known: Sequence[SearchEvent]) -> float:
+    """Up to which latency. The first schedule, one Unit after another, would flatten all that
+    follows. What a search ended with may be slower than what it had hoped for, if that was luck."""
+    bests = [event.best_ms for event in known if event.best_ms is not None]
+    last = {event.scheduler: event.best_ms for event in known}
+    return max(FOCUS * min(bests), *(MARGIN * best for best in last.values() if best is not None))
 
 
 def _short(value: float | None) -> float | None:

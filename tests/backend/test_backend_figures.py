@@ -283,8 +283,17 @@ def test_a_bound_that_did_not_hold_is_not_called_proven() -> None:
 def test_what_a_search_learns_in_its_last_moment_can_be_seen() -> None:
     events = [guided(1.0), guided(2.0), guided(2.0, best_ms=4.1, stages_rechecked=3)]
     traces = plain(search(events, False, Theme.LIGHT))["data"]
-    assert [trace["marker"]["size"] for trace in traces[:3]] == [[0, 0, 6]] * 3
+    assert [trace["marker"]["size"] for trace in traces[:3]] == [[0, 0, 7]] * 3
     assert traces[0]["y"][-1] == 4.1
+
+
+@pytest.mark.parametrize(("last", "in_view"), [(32.0, 1.3 * 32.0), (57.0, 1.05 * 57.0)])
+def test_what_a_search_ends_with_is_in_view_and_its_first_schedule_is_not(
+    last: float, in_view: float
+) -> None:
+    events = [guided(1.0, best_ms=99.0), guided(2.0, best_ms=32.0), guided(3.0, best_ms=last)]
+    axis = plain(search(events, False, Theme.LIGHT))["layout"]["yaxis"]
+    assert axis["autorangeoptions"]["clipmax"] == pytest.approx(in_view)
 
 
 def test_a_bound_that_needs_no_assumption_at_last_was_still_not_proven_before() -> None:
