@@ -91,6 +91,7 @@ async def test_creating_tells_listeners_and_rings_the_device_after_the_commit(
         ({"budget_seconds": 0}, "budget_seconds", "greater than 0"),
         ({"budget_seconds": float("1e9")}, "budget_seconds", "less than"),
         ({"ios": {"max_units_per_group": 0}}, "ios.max_units_per_group", "greater"),
+        ({"ios": {"max_groups_per_stage": -1}}, "ios.max_groups_per_stage", "greater"),
         ({"provider": "inductor"}, "provider", "kernels of aten, not of inductor"),
         ({"provider": "magic"}, "provider", "'aten' or 'inductor'"),
         ({"allow_noise": "perhaps"}, "allow_noise", "boolean"),

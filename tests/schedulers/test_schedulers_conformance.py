@@ -91,7 +91,9 @@ def test_an_unknown_scheduler_is_named() -> None:
     "options",
     [
         {"max_units_per_group": 0},
+        {"max_groups_per_stage": 0},
         {"max_groups_per_stage": 2.5},
+        {"gap": 1.0},
         {"batch": True},
         {"convention": "author's"},
     ],

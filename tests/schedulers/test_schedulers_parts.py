@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 import time
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.graphs import DIAMOND, Dag, dags, graph_of, successors_of
 from support.oracles import FakeClockOracle
+from support.shared_device import SharedDevice
 
+from workers.graph.adjacency import AdjacencyError
+from workers.graph.graph import GraphError
+from workers.schedulers.counts import count
 from workers.schedulers.endings import Pruning, least_transitions
 from workers.schedulers.ios import IosScheduler
 from workers.schedulers.ios.parts import Division, divide, tightened
+from workers.schedulers.ios.scheduler import Mode
 from workers.schedulers.ios.space import build_space
 from workers.schedules.schedule import Stage
 
@@ -78,6 +84,38 @@ def test_a_block_too_large_is_pruned_before_it_is_divided() -> None:
     assert all(part.space.transitions <= 1_000 for part in divided.parts)
 
 
+@pytest.mark.parametrize("mode", ["exact", "guided"])
+@pytest.mark.parametrize(
+    "dag",
+    [
+        tuple(() for _ in range(200)),
+        tuple((unit - 1,) if unit % 10 else () for unit in range(640)),
+        tuple(tuple(range(u // 10 * 10 - 10, u // 10 * 10)) if u >= 10 else () for u in range(100)),
+        tuple((u - 12,) * (u >= 12) + (u - 1,) * (u % 12 > 0) for u in range(144)),
+    ],
+    ids=["apart", "chains", "dense", "grid"],
+)
+def test_a_wide_graph_has_a_schedule_a_bound_and_notes(dag: Dag, mode: Mode) -> None:
+    graph = graph_of(dag)
+    oracle = FakeClockOracle(SharedDevice(1, graph), budget=300)
+    found = IosScheduler(mode=mode, max_transitions=5_000).schedule(graph, oracle)
+    assert sorted(found.schedule.units) == sorted(unit.name for unit in graph.units)
+    assert found.bound_ms is not None
+    assert found.predicted_ms is not None
+    assert found.critical_path_ms is not None
+    assert 0 < found.bound_ms <= found.predicted_ms
+    assert 0 < found.critical_path_ms <= found.predicted_ms
+    assert any("pieces" in note for note in found.notes)
+    assert any("critical path" in note for note in found.notes)
+
+
+def test_long_blocks_share_what_may_be_enumerated() -> None:
+    """However many pieces there will be: 4 · 64 / 512 of the limit for each."""
+    chains: Dag = tuple((unit - 16,) if unit >= 16 else () for unit in range(512))
+    found = division(chains, 20_000)
+    assert max(part.space.transitions for part in found.parts) <= 10_000
+
+
 @pytest.mark.parametrize(
     "dag",
     [
@@ -105,6 +143,24 @@ def test_the_least_transitions_are_a_bound(dag: Dag, r: int, s: int) -> None:
     assert 0 < least_transitions(successors, Pruning(r, s), 10**6) <= found
     single = build_space(successors, Pruning(1, s)).transitions
     assert least_transitions(successors, Pruning(1, s), 10**6) == single
+
+
+def test_where_everything_fails_there_is_a_schedule_and_the_reason() -> None:
+    graph = graph_of(DIAMOND)
+    for mode in get_args(Mode):
+        result = IosScheduler(mode=mode).schedule(graph, FakeClockOracle(lambda _: math.inf))
+        assert sorted(result.schedule.units) == ["u0", "u1", "u2", "u3"]
+        assert result.predicted_ms is None
+        assert result.critical_path_ms is None
+        assert any("it broke" in note for note in result.notes)
+
+
+def test_a_cyclic_graph_is_refused_before_it_can_be_scheduled() -> None:
+    """A Graph is in topological order or is none; what is given as lists may be in any order."""
+    with pytest.raises(GraphError, match="reads 'u1' before it is computed"):
+        graph_of(((1,), (0,)))
+    with pytest.raises(AdjacencyError, match="has a cycle: 1 → 2 → 1; Units in it wait"):
+        count(((1,), (2,), (1,)), Pruning(3, 8))
 
 
 def test_a_unit_that_fails_alone_and_beside_others_leaves_a_schedule() -> None:

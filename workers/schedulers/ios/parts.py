@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from workers.graph.bitsets import bits
-from workers.graph.blocks import blocks, induced_successors
+from workers.graph.blocks import Block, blocks, induced_successors
 from workers.graph.graph import Graph
 from workers.graph.signature import signature
 from workers.graph.width import width
@@ -71,14 +71,20 @@ def divide(
     span it, as dividing a long block where its branches join does. If all parts together have more
     than TOGETHER times ``max_transitions``, all is done again with a quarter of that for each.
 
+    No clock ends this, but its work is bounded: an enumeration is given up at its limit, a piece is
+    tried with a few prunings, and the pieces of blocks that must be cut anyway share TOGETHER times
+    ``max_transitions`` from the start, however many they are.
+
     The division says in ``notes`` what was given up.
     """
-    limit = max_transitions
+    whole = blocks(graph)
+    cut = sum(len(block.positions) for block in whole if len(block.positions) > MAX_UNITS)
+    limit = min(max_transitions, max(1, TOGETHER * max_transitions * MAX_UNITS // max(cut, 1)))
     while True:
         # A single Unit is one transition, so that there is an end to it.
         most = TOGETHER * max_transitions if limit > 1 else None
         try:
-            return _Divider(graph, pruning, convention, limit, most).divide()
+            return _Divider(graph, pruning, convention, limit, most).divide(whole)
         except SpaceTooLargeError:
             limit = max(1, limit // 4)
 
@@ -125,10 +131,9 @@ class _Divider:
         self._spaces: list[Space] = []
         self._pieces: dict[str, tuple[_Piece, ...]] = {}
 
-    def divide(self) -> Division:
+    def divide(self, whole: Sequence[Block]) -> Division:
         order: list[tuple[int, tuple[int, ...]]] = []
         given_up: dict[tuple[_Piece, ...], str] = {}
-        whole = blocks(self._graph)
         for block in whole:
             pieces = self._of(block.positions)
             start = 0

@@ -43,9 +43,13 @@ that a model of contention expects to be good."""
 class IosScheduler:
     """IOS with pruning P(r, s): r ``max_units_per_group``, s ``max_groups_per_stage``.
 
-    ``batch`` stages are handed to the oracle at a time. A search that is not exhaustive ends when
-    its schedule is proven to be within ``gap`` (0.01 is 1 %) of the optimum. A block with more than
-    ``max_transitions`` is searched in pieces. Raises SchedulerError for a value that cannot be.
+    ``batch`` stages are handed to the oracle at a time, more as an exhaustive search goes on. A
+    search that is not exhaustive ends when its schedule is proven to be within ``gap`` (0.01 is
+    1 %) of the optimum of the search space; an exact one without a gap puts its bound to the test
+    first. A block with more than ``max_transitions`` is pruned further, and if that does not help
+    searched in pieces, which loses schedules: the result says so in its notes.
+
+    Raises SchedulerError for a value that cannot be.
     """
 
     max_units_per_group: int = 3
