@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from workers.devices.gpu import GpuFacts
 from workers.devices.occupancy import Block
-from workers.devices.sim.engine import Job, SimRun, simulate
+from workers.devices.sim.engine import Job, SimRun, latency_s, simulate
 from workers.devices.sim.kernel import BlockWork, SimKernel, sim_kernel
 from workers.devices.sim.launch_path import LaunchPath
 from workers.devices.sim.sharing import Memory
@@ -305,6 +305,7 @@ def test_order_is_kept_and_waits_add_up(jobs: list[Job], path: LaunchPath) -> No
         assert all(seconds > 0 and reason for reason, seconds in ran.waited)
         assert len(ran.kernels) == max(1, len(job.kernels))
     assert simulate(GPU, MEMORY, path, jobs) == found
+    assert latency_s(GPU, MEMORY, path, jobs) == found.latency_s
 
 
 @settings(deadline=None, max_examples=100)

@@ -29,12 +29,11 @@ from workers.devices.gpu import GpuFacts
 from workers.devices.sim.jobs import Job, SimRun
 from workers.devices.sim.launch_path import LaunchPath
 from workers.devices.sim.recording import Recording
-from workers.devices.sim.residency import Cohort, Launched, Residency
-from workers.devices.sim.sharing import TOGETHER, Memory, set_rates
+from workers.devices.sim.residency import Cohort, Launched, Residency, SmGroup
+from workers.devices.sim.sharing import Memory, set_rates
 
 __all__ = ["Job", "SimRun", "latency_s", "simulate"]
 
-_DONE = 1e-9  # of a wave: what is left of a cohort that is complete but for rounding
 _ROUNDING = 1e-9  # of a time: more than rounding ever adds up to
 
 
@@ -78,6 +77,7 @@ class _Simulation:
         self._arrivals: list[tuple[float, int, int]] = []  # ready, job, kernel of the job
         self._queue: deque[Launched] = deque()
         self._residency = Residency(gpu)
+        self._launched = 0
         self._now = 0.0
 
     def run(self) -> Sequence[float]:
@@ -133,9 +133,12 @@ class _Simulation:
         """Queue the kernels that have become ready by now."""
         while self._arrivals and self._arrivals[0][0] <= self._now:
             _, job, position = heapq.heappop(self._arrivals)
-            kernel = self._jobs[job].kernels[position]
-            work = kernel.work
-            self._queue.append(Launched(job, position, kernel, work, kernel.grid, 1 / work.alone_s))
+            kernel, work = self._jobs[job].kernels[position], self._jobs[job].kernels[position].work
+            self._launched += 1
+            tag = hash((self._launched,))  # multiples of which hardly ever add up to the same
+            self._queue.append(
+                Launched(job, position, kernel, work, tag, kernel.grid, 1 / work.alone_s)
+            )
 
     def _advance(self) -> None:
         """To the next time at which something ends or arrives.
@@ -145,39 +148,39 @@ class _Simulation:
         cohort are looked at.
         """
         residency, now = self._residency, self._now
-        groups = residency.groups
-        latest = min([group.latest for group in groups]) * (1 + _ROUNDING)
-        near = [group for group in groups if group.soonest <= latest] if latest < math.inf else []
-        ends: list[float] = []
-        for group in near:
-            group.settle(residency.steps)
-            ends += [cohort.left / cohort.rate for cohort in group.cohorts]
-        ending = math.inf
-        if len(ends) == 1:
-            ending = ends[0]
-        elif ends:
-            cohorts = [cohort for group in near for cohort in group.cohorts]
-            until = min(
-                [end + TOGETHER / cohort.rate for end, cohort in zip(ends, cohorts, strict=True)]
-            )
-            ending = max([end for end in ends if end <= until])
+        steps = residency.steps
+        near, ending = self._near(), math.inf
+        if near:
+            until = math.inf
+            for group in near:
+                group.settle(steps)
+                until = min(until, group.until())
+            ending = max([group.last_end(until) for group in near])
         arriving = self._arrivals[0][0] - now if self._arrivals else math.inf
         step = min(ending, arriving)
         if self._recording is not None:
             self._recording.waiting(self._queue, residency, step)
         self._now = self._arrivals[0][0] if arriving <= ending else now + step
-        residency.steps.append(step)
-        ended = []
-        for group in near:
-            group.settled += 1
-            for cohort in group.cohorts:
-                cohort.left = left = cohort.left - step * cohort.rate
-                if left <= _DONE:
-                    ended.append(cohort)
+        steps.append(step)
+        ended = [cohort for group in near for cohort in group.run(step)]
         for cohort in ended:
             self._end_cohort(cohort)
         if ended:
             residency.merge_equal()
+
+    def _near(self) -> list[SmGroup]:
+        """The groups with a cohort that may end next; none if something arrives before any."""
+        groups = self._residency.groups
+        latest = min([group.latest for group in groups])
+        if latest == math.inf:
+            return []
+        latest *= 1 + _ROUNDING
+        near = [group for group in groups if group.soonest <= latest]
+        if self._arrivals:
+            arriving = self._arrivals[0][0] * (1 + _ROUNDING)
+            if arriving < min([group.soonest for group in near]):
+                return []
+        return near
 
     def _end_cohort(self, cohort: Cohort) -> None:
         launch = cohort.launch

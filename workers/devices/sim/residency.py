@@ -16,24 +16,31 @@ from dataclasses import dataclass, field
 from workers.devices.gpu import GpuFacts
 from workers.devices.sim.kernel import BlockWork, SimKernel
 
+_DONE = 1e-9  # of a wave: what is left of a cohort that is complete but for rounding
+
 _ALIKE = 0.03
 """Of a wave: by how much blocks may differ that are merged."""
 
-_ROUNDING = 1e-6
-"""Of a wave: more than rounding ever adds up to."""
+TOGETHER = 0.02
+"""Of a wave: by how much blocks that end one by one are taken to end later."""
+
+ROUNDING = 1e-6
+"""Of a wave, or of a bandwidth: more than rounding ever adds up to. What is only about right is
+asked for with so much to spare, and what depends on the last bit is computed in order."""
 
 
 @dataclass(slots=True, eq=False)
 class Launched:
     """A kernel on its way, the ``position``-th of job ``job``: ``unplaced`` blocks and ``running``
     cohorts; ``start`` is negative until its first block is placed. ``blocked`` gives the seconds
-    that it stood in the queue, by reason. ``alone_rate`` is how many waves a second its blocks make
-    when nothing holds them up."""
+    that it stood in the queue, by reason. ``tag`` tells launches apart; ``alone_rate`` is how many
+    waves a second its blocks make when nothing holds them up."""
 
     job: int
     position: int
     kernel: SimKernel
     work: BlockWork
+    tag: int
     unplaced: int
     alone_rate: float
     running: int = 0
@@ -81,7 +88,7 @@ class SmGroup:
     l2: float = 0.0
     space: int = 0  # blocks of the kernel that is being placed, for which there is room
     full_for: SimKernel | None = None  # a kernel for which there is known to be none
-    key: int = -1  # equal for groups that hold as many blocks of the same launches; -1: not known
+    key: int = 0  # equal for groups that hold as many blocks of the same launches
     merges: int = 0  # how often groups had been merged when it changed last
 
     def room(self, kernel: SimKernel) -> int:
@@ -91,7 +98,8 @@ class SmGroup:
         partitions, so that fewer fit than the sum of the registers allows.
         """
         share, fitting = kernel.share, kernel.fit
-        fitting = min(fitting, self.blocks)
+        if self.blocks < fitting:  # noqa: PLR1730  # as in ``foresee``
+            fitting = self.blocks
         if self.threads < fitting * share.threads:
             fitting = self.threads // share.threads
         if self.registers < fitting * share.registers:
@@ -106,13 +114,15 @@ class SmGroup:
                 own += cohort.each
         return min(fitting, kernel.fit - own) if own else fitting
 
-    def take(self, kernel: SimKernel, blocks: int) -> None:
+    def take(self, launch: Launched, blocks: int) -> None:
         """Take the resources of ``blocks`` blocks on each SM; of a negative number, give back."""
-        share = kernel.share
+        share = launch.kernel.share
         self.threads -= blocks * share.threads
         self.registers -= blocks * share.registers
         self.shared_memory -= blocks * share.shared_memory
         self.blocks -= blocks
+        self.key += blocks * launch.tag
+        self.rated = False
 
     def settle(self, steps: list[float]) -> None:
         """Let its cohorts run through the ``steps`` (seconds) that it has not been through, one
@@ -127,6 +137,49 @@ class SmGroup:
                     left -= step * rate
                 cohort.left = left
         self.settled = len(steps)
+
+    def foresee(self, now: float) -> None:
+        """See when its cohorts end."""
+        soonest = latest = math.inf
+        for cohort in self.cohorts:
+            left, rate = cohort.left, cohort.rate
+            end = now + (left - ROUNDING) / rate
+            if end < soonest:  # noqa: PLR1730  # calls of ``min`` take most of the time here
+                soonest = end
+            end = now + (left + TOGETHER) / rate
+            if end < latest:  # noqa: PLR1730  # as above
+                latest = end
+        self.soonest, self.latest = soonest, latest
+
+    def until(self) -> float:
+        """In how many seconds one of its cohorts has been kept waiting for as long as any may be,
+        once it has ended."""
+        until = math.inf
+        for cohort in self.cohorts:
+            rate = cohort.rate
+            end = cohort.left / rate + TOGETHER / rate
+            if end < until:  # noqa: PLR1730  # as in ``foresee``
+                until = end
+        return until
+
+    def last_end(self, until: float) -> float:
+        """In how many seconds the last one ends that does so by ``until``; 0 if there is none."""
+        last = 0.0
+        for cohort in self.cohorts:
+            end = cohort.left / cohort.rate
+            if last < end <= until:
+                last = end
+        return last
+
+    def run(self, step: float) -> list[Cohort]:
+        """Let its cohorts run for ``step`` seconds more; those that end."""
+        ended = []
+        self.settled += 1
+        for cohort in self.cohorts:
+            cohort.left = left = cohort.left - step * cohort.rate
+            if left <= _DONE:
+                ended.append(cohort)
+        return ended
 
 
 class Residency:
@@ -151,7 +204,6 @@ class Residency:
         self.limited = False
         self._sm_count = gpu.sm_count
         self._working_set: float | None = None
-        self._keys: dict[tuple[object, ...], int] = {}
         self._merges = 0
         self._all_moved = False
 
@@ -211,9 +263,10 @@ class Residency:
         group, launch = cohort.group, cohort.launch
         del self.cohorts[cohort]
         group.cohorts.remove(cohort)
-        group.take(launch.kernel, -cohort.each)
+        group.take(launch, -cohort.each)
         group.full_for = None
-        self._touch(group)
+        group.merges = self._merges
+        self.changed = True
         launch.running -= 1
         if not launch.running:
             self._working_set = None
@@ -221,27 +274,26 @@ class Residency:
     def merge_equal(self) -> None:
         """Join groups whose SMs hold the same blocks, all but equally far. Two that were too far
         from each other stay so until one of them changes."""
+        merges, all_moved = self._merges, self._all_moved
+        self._merges, self._all_moved = merges + 1, False
+        if len({group.key for group in self.groups}) == len(self.groups):
+            return
         found: dict[int, list[SmGroup]] = {}
         joined = False
         for group in self.groups:
-            if group.key < 0:
-                held = tuple([part for c in group.cohorts for part in (c.launch, c.each)])
-                group.key = self._keys.setdefault(held, len(self._keys))
             alike = found.get(group.key)
             if alike is None:
                 found[group.key] = [group]
                 continue
             for other in alike:
-                moved = max(group.merges, other.merges) >= self._merges
-                if (moved or self._all_moved) and self._joined(other, group):
+                moved = all_moved or group.merges >= merges or other.merges >= merges
+                if moved and self._joined(other, group):
                     joined = True
                     break
             else:
                 alike.append(group)
         if joined:
             self.groups = [group for group in self.groups if group.count]
-        self._merges += 1
-        self._all_moved = False
 
     def lacking(self, kernel: SimKernel) -> str:
         """What the SM with the most room has too little of."""
@@ -256,12 +308,6 @@ class Residency:
                 return resource
         return "block slots"
 
-    def _touch(self, group: SmGroup) -> None:
-        group.rated = False
-        group.key = -1
-        group.merges = self._merges
-        self.changed = True
-
     def _place_on(self, launch: Launched, group: SmGroup, next_threads: int) -> SmGroup:
         """Put blocks on the SMs of ``group`` until they have no more room than the next group,
         ``next_threads`` (0: there is none), or split it if there is less than one block for each.
@@ -270,8 +316,10 @@ class Residency:
         group.settle(self.steps)
         if unplaced < group.count:
             group = self._split(group, unplaced)
-        each = min(space, unplaced // group.count)
-        if next_threads:
+        each = unplaced // group.count
+        if space < each:  # noqa: PLR1730  # as in ``foresee``
+            each = space
+        if next_threads and each > 1:
             level = -(-(group.threads - next_threads) // kernel.share.threads)
             each = min(each, max(1, level))
         waves = 1
@@ -280,7 +328,7 @@ class Residency:
             # ones in one go. The rest is placed as SMs become free.
             slots = self._sm_count * each
             waves = max(1, (unplaced - 1) // slots - (len(self.groups) > 1))
-        group.take(kernel, each)
+        group.take(launch, each)
         if not launch.running:
             self._working_set = None
         launch.unplaced -= each * waves * group.count
@@ -288,13 +336,14 @@ class Residency:
         cohort = Cohort(launch, group, each, float(waves))
         group.cohorts.append(cohort)
         self.cohorts[cohort] = None
-        self._touch(group)
+        group.merges = self._merges
+        self.changed = True
         return group
 
     def _split(self, group: SmGroup, count: int) -> SmGroup:
         """Take ``count`` SMs out of a group, with their share of its cohorts."""
         part = SmGroup(count, group.threads, group.registers, group.shared_memory, group.blocks)
-        part.settled = group.settled
+        part.settled, part.key = group.settled, group.key
         group.count -= count
         for cohort in group.cohorts:
             half = Cohort(cohort.launch, part, cohort.each, cohort.left, cohort.rate)
@@ -308,13 +357,18 @@ class Residency:
         """Add the SMs of ``other`` to ``group``, which holds as many blocks of the same launches,
         unless some are too differently far; ``other`` is then empty. The joint group is as far as
         the one that is less so: nothing gets faster by it."""
+        pairs = list(zip(group.cohorts, other.cohorts, strict=False))
+        for cohort, merged in pairs:
+            if cohort.launch is not merged.launch or cohort.each != merged.each:
+                return False  # not in the same order
+        if len(group.cohorts) != len(other.cohorts):
+            return False
         group.settle(self.steps)
         other.settle(self.steps)
-        pairs = list(zip(group.cohorts, other.cohorts, strict=True))
         apart = max([abs(cohort.left - merged.left) for cohort, merged in pairs], default=0.0)
         if apart > _ALIKE:
-            if apart < _ALIKE + _ROUNDING:
-                group.merges = self._merges + 1  # so that they are compared the next time, too
+            if apart < _ALIKE + ROUNDING:
+                group.merges = self._merges  # so that they are compared the next time, too
             return False
         for cohort, merged in pairs:
             cohort.left = max(cohort.left, merged.left)
@@ -322,7 +376,7 @@ class Residency:
             del self.cohorts[merged]
         group.count += other.count
         group.rated = False
-        group.merges = self._merges + 1  # those that it has been compared with count again
+        group.merges = self._merges  # those that it has been compared with count again
         other.count = 0
         other.cohorts.clear()
         return True

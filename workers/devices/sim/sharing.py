@@ -15,14 +15,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from workers.devices.sim.kernel import BlockWork
-from workers.devices.sim.residency import Cohort, Residency, SmGroup
-
-TOGETHER = 0.02
-"""Of a wave: by how much blocks that end one by one are taken to end later."""
-
-_ROUNDING = 1e-6
-"""Of a wave, or of a bandwidth: more than rounding ever adds up to. What is only about right is
-asked for with so much to spare, and what depends on the last bit is computed in order."""
+from workers.devices.sim.residency import ROUNDING, Cohort, Residency, SmGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +38,14 @@ def set_rates(residency: Residency, memory: Memory, now: float) -> None:
     for group in residency.groups:
         if not group.rated:
             _share_compute(group)
-            _foresee(group, now)
+            group.foresee(now)
         count = group.count
         dram += count * group.dram
         reused += count * group.reused
         l2 += count * group.l2
     wanted = residency.working_set()
     missed = 0.0 if wanted <= memory.l2_bytes else 1 - memory.l2_bytes / wanted
-    plenty = 1 - _ROUNDING
+    plenty = 1 - ROUNDING
     if (
         dram + missed * reused > plenty * memory.dram_bytes_per_s
         or l2 > plenty * memory.l2_bytes_per_s
@@ -61,18 +54,17 @@ def set_rates(residency: Residency, memory: Memory, now: float) -> None:
         if _share_memory(residency, memory, missed):
             residency.limit()
             for group in residency.groups:
-                _foresee(group, now)
+                group.foresee(now)
 
 
 def _share_compute(group: SmGroup) -> None:
     """Slow the cohorts of an SM down in proportion where together they want more than it has; and
     see what they then ask of the memory."""
-    wanted = 0.0
+    wanted = dram = reused = l2 = 0.0
     for cohort in group.cohorts:
         launch = cohort.launch
         cohort.rate = rate = launch.alone_rate
         wanted += rate * cohort.each * launch.work.compute_s
-    dram = reused = l2 = 0.0
     slower = 1.0 / wanted if wanted > 1.0 else 1.0
     for cohort in group.cohorts:
         work = cohort.launch.work
@@ -84,17 +76,6 @@ def _share_compute(group: SmGroup) -> None:
         l2 += pace * work.l2_bytes
     group.dram, group.reused, group.l2 = dram, reused, l2
     group.rated = True
-
-
-def _foresee(group: SmGroup, now: float) -> None:
-    soonest = latest = math.inf
-    for cohort in group.cohorts:
-        left, rate = cohort.left, cohort.rate
-        end = now + (left - _ROUNDING) / rate
-        soonest = min(soonest, end)
-        end = now + (left + TOGETHER) / rate
-        latest = min(latest, end)
-    group.soonest, group.latest = soonest, latest
 
 
 def _share_memory(residency: Residency, memory: Memory, missed: float) -> bool:
