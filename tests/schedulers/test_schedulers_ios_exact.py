@@ -131,17 +131,34 @@ def test_where_the_floors_do_not_hold_there_is_a_schedule_of_measured_stages(
     assert found.bound_holds == (not any("is not proven" in note for note in found.notes))
 
 
-def test_a_contradiction_is_found_and_said() -> None:
+def crowded(stage: Stage) -> float:
     """Two Units are in each other's way, but not where a third runs beside them: what they take
-    together excludes the optimum, until it is put to the test."""
-    graph = graph_of(wide(5))
+    together excludes the optimum of independent Units, until it is put to the test."""
+    groups = len(stage.groups)
+    return 10.0 + (50.0 if groups == 2 else 1.0 if groups > 2 else 0.0)
+
+
+def test_a_contradiction_is_found_and_groups_alone_prove_the_optimum() -> None:
+    exhaustive, exact = both(graph_of(wide(5)), crowded, batch=4)
+    assert exact.predicted_ms == exhaustive.predicted_ms == exact.bound_ms == 31.0
+    assert exact.bound_holds
+    assert exact.ended == "optimal"
+    assert exact.stages_measured < exact.stages_total
+
+
+def test_a_contradiction_without_a_proof_is_said() -> None:
+    """What several Units take together is drawn at random, and groups alone exclude little."""
+    graph = graph_of(wide(8))
+    chance = random_latency(3, graph)
 
     def latency_of(stage: Stage) -> float:
-        groups = len(stage.groups)
-        return 10.0 + (50.0 if groups == 2 else 1.0 if groups > 2 else 0.0)
+        return 30.0 + (chance(stage) % 20 + 4 * len(stage.groups) if len(stage.groups) > 1 else 0)
 
-    exhaustive, exact = both(graph, latency_of, batch=4)
-    assert exact.predicted_ms == exhaustive.predicted_ms == 31.0
+    exact = IosScheduler(mode="exact", batch=4).schedule(graph, FakeClockOracle(latency_of))
+    assert exact.predicted_ms is not None
+    assert exact.bound_ms is not None
+    assert exact.stages_measured < exact.stages_total
+    assert 0 < exact.bound_ms <= exact.predicted_ms
     assert not exact.bound_holds
     assert exact.ended == "converged"
     assert any(note.startswith("the bound is not proven: ") for note in exact.notes)

@@ -20,8 +20,10 @@ from workers.schedulers.ios.groups import groups_of
 from workers.schedulers.ios.knowledge import Knowledge
 from workers.schedulers.ios.options import Strategies, make_options
 from workers.schedulers.ios.parts import divide
+from workers.schedulers.ios.paths import solve
 from workers.schedulers.ios.space import build_space
 from workers.schedulers.ios.substages import substages
+from workers.schedules.schedule import Stage
 
 PRUNINGS = st.builds(Pruning, st.integers(1, 4), st.integers(1, 4))
 
@@ -122,6 +124,70 @@ def test_a_contradicted_stage_vouches_for_no_more_than_was_seen() -> None:
     tell(known, 4.0, 0, 1, 2)
     assert (known.floors.violations, known.floors.worst) == (1, pytest.approx(0.6))
     assert floor_of(known, 0, 1, 3) == 4.0
+
+
+def test_a_contradiction_counts_whichever_stage_was_measured_first() -> None:
+    known = knowledge_of(tuple(() for _ in range(3)))
+    for unit in range(3):
+        tell(known, 2.0, unit)
+    assert known.floors.violations == 0
+    tell(known, 4.0, 0, 1, 2)
+    tell(known, 5.0, 0, 1)
+    assert (known.floors.violations, known.floors.worst) == (1, pytest.approx(0.2))
+    assert known.floors.groups_hold
+    tell(known, 1.0, 0, 2)
+    assert not known.floors.groups_hold
+
+
+def test_doubted_floors_are_lower_by_the_worst_contradiction_but_not_below_groups_alone() -> None:
+    known = knowledge_of(tuple(() for _ in range(4)))
+    for unit, latency in enumerate((2.0, 2.0, 2.0, 7.0)):
+        tell(known, latency, unit)
+    tell(known, 8.0, 0, 1)
+    tell(known, 6.0, 0, 1, 2)
+    tell(known, 6.0, 0, 2)
+    assert known.floors.worst == pytest.approx(0.25)
+    stages = known.part.space.stages.tolist()
+    doubted, plain = known.floors.doubted(), known.floors.of_stages()
+    assert (plain[stages.index(0b1011)], doubted[stages.index(0b1011)]) == (7.0, 7.0)
+    assert doubted[stages.index(0b0011)] == 8.0
+    tell(known, 8.0, 0, 3)
+    assert known.floors.of_stages()[stages.index(0b1101)] == 8.0
+    assert known.floors.doubted()[stages.index(0b1101)] == 7.0
+
+
+@settings(deadline=None, max_examples=40)
+@given(dags(max_units=6), PRUNINGS, st.integers(0, 10**6), st.floats(0, 1))
+def test_what_groups_alone_prove_is_true_whatever_else_is_contradicted(
+    dag: Dag, pruning: Pruning, seed: int, share: float
+) -> None:
+    """No stage is faster than its longest group, and nothing else is sure."""
+    known, draw = knowledge_of(dag, pruning), random.Random(seed)
+    device, stages = SharedDevice(seed, known.graph), known.part.space.stages
+    alone = [
+        max(device(Stage(groups=(group,))) for group in known.stage(option).groups)
+        for option in range(len(stages))
+    ]
+    count = groups_of(known.part.space).count
+    truth = np.array(
+        [
+            latency if groups == 1 else latency + draw.randrange(0, 2000)
+            for latency, groups in zip(alone, count, strict=True)
+        ]
+    )
+    for option in range(len(stages)):
+        if stages[option].bit_count() == 1 or draw.random() < share:
+            known.record(option, StageLatency(float(truth[option])))
+    known.refresh()
+    floors, optimum = known.floors, solve(known.part.space, truth).latency_ms
+    assert floors.groups_hold
+    assert (floors.of_longest_groups() <= truth).all()
+    if floors.violations:
+        assert (floors.doubted() >= floors.of_longest_groups()).all()
+        if known.standing.bound_holds:
+            assert known.standing.best.latency_ms == known.standing.bound_ms == optimum
+    else:
+        assert known.standing.bound_holds
 
 
 @settings(deadline=None, max_examples=50)

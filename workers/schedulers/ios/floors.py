@@ -25,9 +25,11 @@ a convolution is computed with fewer FLOPs (Winograd) or a cache keeps what a Un
 
 Measurements may contradict the assumptions: they scatter, and where a GPU hands out blocks as it
 goes, two groups can be in each other's way that a third one keeps apart (on a simulated V100, two
-convolutions of Inception-v3 take half as long with a pooling beside them). Such stages are
-counted, so that a search can say that its bound is not proven. A stage that a larger one was faster
-than vouches for no more than the larger one's latency.
+convolutions of Inception-v3 take half as long with a pooling beside them). Three things follow. A
+stage that a larger one was faster than vouches for no more than the larger one's latency. What was
+contradicted is counted. And there are two lower floors than those of both assumptions: ``doubted``
+ones are as far below as the worst contradiction was, and those of ``of_longest_groups`` follow from
+groups alone, of which no stage of the four networks of IOS on a simulated V100 was faster.
 """
 
 from __future__ import annotations
@@ -53,8 +55,7 @@ _ROUNDING = 1e-9
 class Floors:
     """The floors of one part's options, raised as measurements come in. In ms.
 
-    ``violations`` measured options were faster than their floor, the worst of them by the part
-    ``worst`` of it. Floors may fall then, and nowhere else.
+    Floors fall only where measurements contradict the assumptions.
     """
 
     def __init__(self, graph: Graph, part: Part, options: Options) -> None:
@@ -63,19 +64,30 @@ class Floors:
         self._kinds = [kind for kind in (~merged, merged) if kind.any()]
         self._latency = np.full(len(options), math.nan)
         self._floor = np.zeros(len(options))
+        self._contradicted = np.zeros(len(part.space.stages))
         self._stale = False
-        self.violations = 0
-        self.worst = 0.0
 
     def learn(self, option: int, latency_ms: float) -> None:
         """The option was measured; infinity is a failure, which is final and says nothing of other
         stages."""
-        floor = float(self._floor[option])
-        if math.isnan(self._latency[option]) and latency_ms < floor * (1 - _ROUNDING):
-            self.violations += 1
-            self.worst = max(self.worst, 1 - latency_ms / floor)
         self._latency[option] = self._floor[option] = latency_ms
         self._stale = True
+
+    @property
+    def violations(self) -> int:
+        """How many measured stages are slower than a larger one, or faster than their parts add up
+        to."""
+        return int((self._contradictions() > 0).sum())
+
+    @property
+    def worst(self) -> float:
+        """Of the violations, the largest difference as a part of the larger latency."""
+        return float(self._contradictions().max(initial=0.0))
+
+    @property
+    def groups_hold(self) -> bool:
+        """Whether no group alone was slower than a stage with it, or faster than its Units."""
+        return not (self._contradictions()[self.groups.count == 1] > 0).any()
 
     def of_options(self) -> Latencies:
         """The floor of every option; a measured one's is its latency."""
@@ -101,6 +113,13 @@ class Floors:
         settled = ~self._have(np.isnan(self._latency))
         return np.where(settled, fastest, np.minimum(fastest, longest))
 
+    def doubted(self) -> Latencies:
+        """The floor of every stage if what was not measured contradicts the assumptions as much as
+        the worst that was; none is below that of the longest group."""
+        floor, open_ended = self.of_stages(), self._have(np.isnan(self._latency))
+        floor[open_ended] *= 1 - self.worst
+        return np.where(open_ended, np.maximum(floor, self.of_longest_groups()), floor)
+
     def of_groups(self) -> Latencies:
         """The floors of ``groups.masks`` alone; minus infinity for the last, which is empty."""
         return np.append(self.of_stages()[self._alone], -math.inf)
@@ -114,6 +133,10 @@ class Floors:
         divides_threads = any(len(way.threads) > 1 for way in self._options.ways)
         return Bounds(self._part.space, self.groups, units=not divides_threads)
 
+    def _contradictions(self) -> Latencies:
+        self.of_options()
+        return self._contradicted
+
     def _update(self) -> None:
         """Concurrent and merged stages are bounded each by their own; groups, one or the other."""
         unmeasured = np.isnan(self._latency)
@@ -122,11 +145,13 @@ class Floors:
         left = [self._have(kind & unmeasured) for kind in self._kinds]
         one_group = self.groups.count == 1
         fastest_of_any, left_of_any = np.minimum.reduce(fastest), np.logical_or.reduce(left)
+        self._contradicted = np.zeros(len(one_group))
         for kind, own, unmeasured_left in zip(self._kinds, fastest, left, strict=True):
-            bound = self._bounds.of_stages(
+            bound, contradicted = self._bounds.of_stages(
                 np.where(one_group, fastest_of_any, own),
                 np.where(one_group, left_of_any, unmeasured_left),
             )
+            np.maximum(self._contradicted, contradicted, out=self._contradicted)
             chosen = kind & unmeasured
             self._floor[chosen] = bound[self._options.stage[chosen]]
 
@@ -152,8 +177,12 @@ class Bounds:
         self._one_group = np.flatnonzero(groups.count == 1)
         self._has_unit = space.stages[self._one_group, None] & space.stages[self._single] != 0
 
-    def of_stages(self, fastest: Latencies, unmeasured_left: NDArray[np.bool_]) -> Latencies:
-        """A latency that no way to run a stage is below, for every stage, from smaller ones.
+    def of_stages(
+        self, fastest: Latencies, unmeasured_left: NDArray[np.bool_]
+    ) -> tuple[Latencies, Latencies]:
+        """A latency that no way to run a stage is below, for every stage, from smaller ones; and by
+        which part of the larger latency a stage that was measured in all ways is slower than a
+        larger one, or faster than this.
 
         ``fastest`` is the least measured latency of each stage, infinite without one;
         ``unmeasured_left`` says whether the stage has ways that were not measured.
@@ -184,7 +213,7 @@ class Bounds:
             least[wholes] = np.where(
                 open_ended[wholes], np.minimum(vouched[wholes], bound[wholes]), vouched[wholes]
             )
-        return bound
+        return bound, np.where(open_ended, 0.0, _difference(vouched, fastest, bound))
 
     def _vouched(self, fastest: Latencies) -> Latencies:
         """The least latency of each stage and of all that contain it."""
@@ -194,3 +223,10 @@ class Bounds:
                 vouched, self._pairs.left[begin:end], vouched[self._pairs.whole[begin:end]]
             )
         return vouched
+
+
+def _difference(vouched: Latencies, fastest: Latencies, bound: Latencies) -> Latencies:
+    """How far the three are from ascending to the second and then descending."""
+    least, most = np.minimum(vouched, fastest), np.maximum(bound, fastest)
+    part = 1 - np.divide(least, most, out=np.ones_like(most), where=np.isfinite(most) & (most > 0))
+    return np.where(part > _ROUNDING, part, 0.0)

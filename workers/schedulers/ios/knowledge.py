@@ -31,7 +31,9 @@ class Standing:
     """Where the search of a part stands. Times in ms for one occurrence of the part.
 
     ``best`` is made of measured stages only and no schedule is faster than ``bound_ms``, provided
-    that the floors hold. ``visited`` states have a schedule of measured stages; through ``pruned``
+    that the floors hold. Once they were contradicted, ``bound_ms`` follows from those that doubt
+    what was not measured as much, and ``bound_holds`` says whether groups alone prove ``best``
+    optimal. ``visited`` states have a schedule of measured stages; through ``pruned``
     states and stages no schedule is faster than the best.
     """
 
@@ -40,6 +42,7 @@ class Standing:
     visited: int
     states_pruned: int
     stages_pruned: int
+    bound_holds: bool = True
 
 
 class Knowledge:
@@ -111,10 +114,21 @@ class Knowledge:
         through = self.around[self.options.stage] + self.floors.of_options()
         unmeasured = self.unmeasured()
         self.promising = unmeasured & (through < best.latency_ms)
+        bound, holds = self._bound(float(cost[-1]), best.latency_ms)
         self.standing = Standing(
             best=best,
-            bound_ms=min(float(cost[-1]), best.latency_ms),
+            bound_ms=min(bound, best.latency_ms),
+            bound_holds=holds,
             visited=int(np.isfinite(reached).sum()),
             states_pruned=int((cost + to_go >= best.latency_ms).sum()),
             stages_pruned=int((unmeasured & ~self.promising).sum()),
         )
+
+    def _bound(self, bound_ms: float, best_ms: float) -> tuple[float, bool]:
+        """What is left of a bound once measurements contradict it, and whether it holds."""
+        if not self.floors.violations:
+            return bound_ms, True
+        space, floors = self.part.space, self.floors
+        if floors.groups_hold and costs(space, floors.of_longest_groups())[-1] >= best_ms:
+            return best_ms, True
+        return float(costs(space, floors.doubted())[-1]), not self.unmeasured().any()
