@@ -42,7 +42,7 @@ class IosOptions(Strict):
     ] = "guided"
     gap: Annotated[
         float,
-        Field(ge=0, lt=1, description="stop within this fraction of the proven bound; 0.01 is 1 %"),
+        Field(ge=0, lt=1, description="stop within this fraction of the bound; 0.01 is 1 %"),
     ] = 0.0
 
 

@@ -948,7 +948,7 @@ export interface components {
         IosOptions: {
             /**
              * Gap
-             * @description stop within this fraction of the proven bound; 0.01 is 1 %
+             * @description stop within this fraction of the bound; 0.01 is 1 %
              * @default 0
              */
             gap: number;

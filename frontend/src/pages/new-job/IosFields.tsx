@@ -40,7 +40,7 @@ export function IosFields({ form }: FormProps) {
           description={
             searchMode === "exhaustive"
               ? "An exhaustive search ends when everything is measured."
-              : "Ends as soon as the best schedule is proven to be this close to the optimum."
+              : "Ends as soon as the best schedule is this close to the lower bound on all."
           }
           suffix=" %"
           step={1}
