@@ -92,7 +92,7 @@ describe("standingFacts", () => {
       States: "412 of 3,980 visited, 3,100 pruned",
       "Parts solved": "14 of 16",
       Gap: "5.1 %",
-      "Critical path": "2.100 ms, which no schedule beats, pruned or not",
+      "Critical path": "2.100 ms, which no schedule of stages beats, pruned or not",
       Status: "searching",
     });
   });

@@ -84,7 +84,7 @@ export function standingFacts(
 function criticalPath(search: SearchData, simulated: boolean): string | null {
   const { critical_path_ms: least, bound_ms: bound, bound_holds: holds } = search;
   if (least === null || bound === null || least >= bound || !holds) return null;
-  return `${latency(least, simulated)}, which no schedule beats, pruned or not`;
+  return `${latency(least, simulated)}, which no schedule of stages beats, pruned or not`;
 }
 
 const latency = (ms: number, simulated: boolean) =>
