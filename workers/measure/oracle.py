@@ -12,7 +12,7 @@ from torch import Tensor
 
 from workers.devices.base import Device
 from workers.graph.graph import Graph
-from workers.graph.signature import signature
+from workers.graph.signature import Signatures
 from workers.measure.layouts import Layout, read_layouts
 from workers.measure.measurement import Measurement, Round
 from workers.measure.profile_index import MemoryIndex, ProfileIndex, ProfileKey
@@ -55,6 +55,7 @@ class MeasuringOracle:
         provider: str = "aten",
     ) -> None:
         self._graph, self._weights = graph, weights
+        self._signatures = Signatures(graph)
         self._device, self._index = device, index
         self._deadline, self._on_round = deadline, on_round
         self._measurer = measurer or SerialMeasurer(device, seed=seed)
@@ -200,7 +201,7 @@ class MeasuringOracle:
             provider=self._provider,
             context=f"{stage.strategy} threads={'+'.join(map(str, threads))}"
             f"{self._layouts_of(stage)}",
-            signature=f"{signature(self._graph, positions)}:{groups}",
+            signature=f"{self._signatures.of(positions)}:{groups}",
         )
 
     @cached_property
