@@ -109,8 +109,8 @@ def _dot_the_end(trace: Scatter) -> None:
 
 
 def _kind_of_bound(events: Sequence[SearchEvent]) -> Line:
-    """What contradicts a bound casts doubt on those before it too. Only once everything was
-    measured does the last one need no assumption."""
+    """What contradicts a bound casts doubt on those before it too. The last one may yet be proven:
+    by what was not contradicted, or because everything was measured."""
     if all(event.bound_holds for event in events):
         return BOUND
     return LATE_BOUND if events[-1].bound_holds else DOUBTFUL_BOUND

@@ -41,7 +41,7 @@ def same_optimum(exhaustive: SearchResult, exact: SearchResult) -> None:
     assert exact.stages_measured <= exhaustive.stages_measured == exact.stages_total
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(dags(max_units=8), st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 5))
 def test_the_exhaustive_optimum_where_the_floors_hold(dag: Dag, seed: int, r: int, s: int) -> None:
     graph = graph_of(dag)
@@ -51,14 +51,14 @@ def test_the_exhaustive_optimum_where_the_floors_hold(dag: Dag, seed: int, r: in
     same_optimum(*found)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=12)
 @given(dags(max_units=6), st.integers(0, 10**6), st.integers(2, 6))
 def test_the_exhaustive_optimum_with_threads(dag: Dag, seed: int, parallelism: int) -> None:
     graph = graph_of(dag)
     same_optimum(*both(graph, SharedDevice(seed, graph, parallelism), parallelism, batch=3))
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(0, 10**6), st.integers(2, 6))
 def test_the_exhaustive_optimum_with_merged_stages(seed: int, branches: int) -> None:
     graph = convolutions(8, 1, [(2 * number + 1, number) for number in range(branches)])
@@ -68,7 +68,7 @@ def test_the_exhaustive_optimum_with_merged_stages(seed: int, branches: int) -> 
 
 
 @settings(deadline=None, max_examples=25)
-@given(dags(max_units=7), st.integers(0, 10**6), st.integers(0, 10**6))
+@given(dags(max_units=6), st.integers(0, 10**6), st.integers(0, 10**6))
 def test_a_stage_that_fails_says_nothing_of_others(dag: Dag, seed: int, broken: int) -> None:
     graph = graph_of(dag)
     device, chance = SharedDevice(seed, graph), random_latency(broken, graph)
@@ -79,7 +79,7 @@ def test_a_stage_that_fails_says_nothing_of_others(dag: Dag, seed: int, broken: 
     same_optimum(*both(graph, latency_of, batch=2))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(dags(max_units=7), st.integers(0, 10**6), st.integers(1, 4))
 def test_best_and_bound_enclose_the_optimum_all_along(dag: Dag, seed: int, batch: int) -> None:
     graph = graph_of(dag)
@@ -97,7 +97,7 @@ def test_best_and_bound_enclose_the_optimum_all_along(dag: Dag, seed: int, batch
     assert bounds[-1] == optimum == bests[-1]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(dags(max_units=8), st.integers(0, 10**6), st.sampled_from([0.02, 0.05, 0.3]))
 def test_a_search_may_end_at_a_gap(dag: Dag, seed: int, gap: float) -> None:
     graph = graph_of(dag)
@@ -114,7 +114,7 @@ def test_a_search_may_end_at_a_gap(dag: Dag, seed: int, gap: float) -> None:
     assert found.ended in ("gap", "optimal", "complete")
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(dags(max_units=7), st.integers(0, 10**6))
 def test_where_the_floors_do_not_hold_there_is_a_schedule_of_measured_stages(
     dag: Dag, seed: int

@@ -65,7 +65,9 @@ class SearchProgress:
     ``states_visited`` have a schedule of measured stages, through ``states_pruned`` no schedule
     beats the best. ``best_ms`` is the whole graph's best predicted latency once one is known, and
     no schedule within the search space is faster than ``bound_ms``, provided that the bounds of
-    the stages not measured hold; ``bound_holds`` until a measured stage was faster than its own.
+    the stages not measured hold; ``bound_holds`` unless measured stages contradict what it follows
+    from. It is lowered then by as much as they do, until something that they do not contradict
+    proves the best schedule optimal.
     Provided the same, no schedule of stages at all is faster than ``critical_path_ms``, however
     the space was pruned or divided; it is known once all single Units are measured.
     ``best_ms`` never rises but where ``stages_rechecked`` grew, and in the last report: luck is
