@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from support.graphs import Dag, dags, graph_of, successors_of, wide
+from support.oracles import FakeClockOracle
 
 from workers.schedulers.endings import Pruning, components
-from workers.schedulers.ios.contention import Contention, Floats, PartFacts
+from workers.schedulers.ios.contention import Contention
+from workers.schedulers.ios.facts import Floats, PartFacts
+from workers.schedulers.ios.facts import facts_of as facts_of_part
 from workers.schedulers.ios.groups import groups_of
+from workers.schedulers.ios.knowledge import Knowledge
+from workers.schedulers.ios.options import make_options
+from workers.schedulers.ios.parts import divide
 from workers.schedulers.ios.resemblance import Resemblance
 from workers.schedulers.ios.space import build_space
 
@@ -84,3 +90,39 @@ def test_errors_carry_over_to_what_resembles() -> None:
     assert np.abs(mean - errors[50:]).max() < 0.08
     assert np.corrcoef(mean, errors[50:])[0, 1] > 0.9
     assert (deviation >= 0).all()
+
+
+def test_few_stages_do_not_make_it_sure_of_itself() -> None:
+    """A model may meet a few stages exactly; how far it is off elsewhere is not 0."""
+    facts = facts_of(SIX_CHAINS, 1)
+    several = np.flatnonzero(facts.of_several)
+    scatter = np.random.default_rng(6).uniform(0.95, 1.05, len(facts.stage))
+    truth = device(facts, "half") * np.where(facts.of_several, scatter, 1.0)
+    alone = np.flatnonzero(~facts.of_several)
+    seen = np.random.default_rng(7).choice(several, 18, replace=False)
+    model = Contention([facts])
+    options = np.append(alone, seen)
+    model.fit([(0, options, truth[options])])
+    off = np.sqrt(np.mean(np.log(truth[several] / model.expected(0)[several]) ** 2))
+    assert 0.5 * off < model.deviation < 2 * off
+
+
+def test_latencies_alone_with_other_threads() -> None:
+    """Units of which half the time is shared evenly by threads: what was measured with 8, 4, 2 and
+    1 threads says what 3 take, and a plain stage has the device's threads divided by its groups."""
+    graph = graph_of(wide(3))
+    latencies = FakeClockOracle(lambda stage: 1 + 1 / (stage.threads[0] if stage.threads else 8))
+    parts = divide(graph, Pruning(3, 8), "paper", 10**6).parts
+    part = max(parts, key=lambda part: part.space.units)
+    known = Knowledge(graph, part, make_options(graph, part, "parallel", 8))
+    for option in np.flatnonzero(np.bitwise_count(part.space.stages[known.options.stage]) == 1):
+        known.record(int(option), latencies.stage_latencies([known.stage(int(option))])[0])
+    facts = facts_of_part(known)
+    assert facts.variant is not None
+    assert (facts.alone[0] == 1 + 1 / 8).all()
+    for option in range(len(facts.stage)):
+        stage = known.stage(option)
+        threads = stage.threads or (max(1, 8 // len(stage.groups)),) * len(stage.groups)
+        for group, count in enumerate(threads):
+            takes = facts.alone[facts.variant[option, group]]
+            assert takes == pytest.approx(1 + 1 / count)

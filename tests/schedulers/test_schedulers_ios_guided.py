@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from workers.graph.graph import Graph
 from workers.schedulers.base import SearchProgress
 from workers.schedulers.greedy import GreedyScheduler
 from workers.schedulers.ios import IosScheduler
+from workers.schedulers.ios.options import Strategies
 from workers.schedulers.sequential import SequentialScheduler
 from workers.schedules.schedule import Stage
 
@@ -154,3 +156,105 @@ def test_a_gap_ends_it_early() -> None:
     assert early.predicted_ms is not None
     assert early.bound_ms is not None
     assert early.predicted_ms - early.bound_ms <= 0.9 * early.predicted_ms
+
+
+class Cpu:
+    """Units of which a part is serial, groups on their own threads of ``cores``, one memory."""
+
+    def __init__(self, graph: Graph, seed: int, cores: int) -> None:
+        draw = random.Random(seed)
+        self._takes = {unit.name: draw.uniform(0.2, 1.5) for unit in graph.units}
+        self._serial = {unit.name: draw.uniform(0.02, 0.4) for unit in graph.units}
+        self._memory = {unit.name: draw.uniform(0.05, 0.5) for unit in graph.units}
+        self._cores = cores
+
+    def __call__(self, stage: Stage) -> float:
+        own = (max(1, self._cores // len(stage.groups)),) * len(stage.groups)
+        threads = stage.threads or own
+        chain = max(
+            sum(
+                self._takes[name] * (self._serial[name] + (1 - self._serial[name]) / count)
+                for name in group
+            )
+            for group, count in zip(stage.groups, threads, strict=True)
+        )
+        memory = sum(self._takes[name] * self._memory[name] for name in stage.units)
+        crowded = max(1.0, sum(threads) / self._cores)
+        return OVERHEAD + max(chain * crowded, memory) + 0.02 * (len(stage.groups) - 1)
+
+
+def excess(
+    graph: Graph,
+    latency_of: Callable[[Stage], float],
+    parallelism: int = 1,
+    strategies: Strategies = "both",
+) -> float:
+    """By what part what is found, within the limit of questions, is slower than the optimum."""
+    everything = FakeClockOracle(latency_of, parallelism=parallelism)
+    best = IosScheduler(strategies=strategies).schedule(graph, everything)
+    oracle = FakeClockOracle(latency_of, parallelism=parallelism)
+    found = IosScheduler(strategies=strategies, mode="guided").schedule(graph, oracle)
+    alone = sum(len(stage.units) == 1 for stage in oracle.asked) - len(graph.units)
+    assert len(oracle.asked) <= max(0.02 * found.stages_total, 8 * len(graph.units)) + alone
+    assert found.predicted_ms is not None
+    assert best.predicted_ms is not None
+    return found.predicted_ms / best.predicted_ms - 1
+
+
+@pytest.mark.parametrize("cores", [4, 16])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_threads_are_divided_well(cores: int, seed: int) -> None:
+    graph = graph_of(layered(seed, 12))
+    assert excess(graph, Cpu(graph, seed, cores), cores, "parallel") <= 0.04
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_merges_are_found_where_they_pay(seed: int) -> None:
+    """Of eight Units that read the same value, some merge well and some badly."""
+    graph = graph_of(wide(8))
+    device = Device(graph, seed, "crowded")
+    draw = random.Random(seed)
+    merged = {unit.name: draw.uniform(0.1, 0.9) for unit in graph.units}
+
+    def latency_of(stage: Stage) -> float:
+        if stage.strategy == "concurrent":
+            return device(stage)
+        return OVERHEAD + 0.4 + sum(merged[name] for name in stage.units)
+
+    assert excess(graph, latency_of) <= 0.02
+    found = IosScheduler(mode="guided").schedule(graph, FakeClockOracle(latency_of))
+    without = IosScheduler(strategies="parallel").schedule(graph, FakeClockOracle(latency_of))
+    assert any(stage.strategy == "merge" for stage in found.schedule.stages)
+    assert found.predicted_ms is not None
+    assert without.predicted_ms is not None
+    assert found.predicted_ms < without.predicted_ms
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        pytest.param(lambda stage: len(stage.groups) > 2, id="more than two groups"),
+        pytest.param(lambda stage: len(stage.units) > 4, id="more than four Units"),
+        pytest.param(
+            lambda stage: len(stage.units) > 1 and random.Random(str(stage.groups)).random() < 0.3,
+            id="three of ten",
+        ),
+    ],
+)
+def test_it_learns_what_fails(breaks: Callable[[Stage], bool]) -> None:
+    graph = graph_of(layered(1, 16))
+    device = Device(graph, 1, "crowded")
+    assert excess(graph, lambda stage: math.inf if breaks(stage) else device(stage)) <= 0.03
+
+
+@pytest.mark.parametrize("kind", ["no overlap", "crowded"])
+def test_measurements_that_scatter_are_not_chased(kind: str) -> None:
+    graph = graph_of(layered(1, 16))
+    device, draw = Device(graph, 1, kind), random.Random(7)
+    best = IosScheduler().schedule(graph, FakeClockOracle(device))
+    oracle = FakeClockOracle(lambda stage: device(stage) * draw.gauss(1.0, 0.03))
+    found = IosScheduler(mode="guided").schedule(graph, oracle)
+    assert found.ended == "converged"
+    assert len(oracle.asked) <= 8 * 16
+    assert best.predicted_ms is not None
+    assert sum(map(device, found.schedule.stages)) <= 1.03 * best.predicted_ms

@@ -20,19 +20,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.graph.graph import Unit
-from workers.graph.operators import is_kernel_free
-from workers.schedulers.ios.groups import Groups
-from workers.schedulers.ios.space import Indices
-
-Floats = NDArray[np.float64]
+from workers.schedulers.ios.facts import MERGED, OTHER_THREADS, Floats, PartFacts
 
 _COMMON = 6
 """Parameters besides the shares: log o, log q, log c, log (p - 1), and the logs of the factors of
@@ -43,39 +36,6 @@ _STEPS = 12
 
 _NOISE = (0.003, 0.3)
 """Least and most relative error that the model is expected to make."""
-
-
-@dataclass(frozen=True, eq=False)
-class PartFacts:
-    """What is known of one part beforehand.
-
-    ``alone[v, u]`` is the latency in ms of Unit ``u`` by itself with threads of variant ``v``, of
-    which 0 is the device's own. Option ``i`` runs stage ``stage[i]``: plainly if ``kind[i]`` is 0,
-    merged if it is 1, and with other threads than the device's own if it is 2; then its ``j``-th
-    group has threads of variant ``variant[i, j]``.
-    """
-
-    units: tuple[Unit, ...]
-    alone: Floats
-    groups: Groups
-    stage: Indices
-    kind: NDArray[np.int8]
-    variant: NDArray[np.int8] | None = None
-
-    @cached_property
-    def members(self) -> Floats:
-        """1 where a group (row; the last is empty) has a Unit (column)."""
-        numbers = np.arange(len(self.units), dtype=np.uint64)
-        return (self.groups.masks[:, None] >> numbers & np.uint64(1)).astype(np.float64)
-
-    @cached_property
-    def launches(self) -> Floats:
-        """How many operators that may launch a kernel each Unit has."""
-        counts = [
-            sum(not is_kernel_free(operator.target) for operator in unit.operators)
-            for unit in self.units
-        ]
-        return np.array(counts, dtype=np.float64)
 
 
 class Parameters(NamedTuple):
@@ -149,7 +109,22 @@ class Contention:
                     break
             if not after < before * (1 - 1e-3):
                 break
-        self._theta, self.deviation = theta, _root_mean_square(error)
+        self._theta, self.deviation = theta, self._deviation(error, slope, samples)
+
+    def _deviation(self, error: Floats, slope: Floats, samples: Sequence[Sample]) -> float:
+        """Of what has several Units, the sum of the squared errors over their number less the
+        parameters that they could determine (the trace of the hat matrix): few stages can be met
+        exactly by many parameters. Units alone are met anyway."""
+        several = np.concatenate(
+            [self._parts[part].of_several[options] for part, options, _ in samples]
+        )
+        error, slope = error[several], slope[several]
+        if not len(error):
+            return self.deviation
+        noise = min(max(_root_mean_square(error), _NOISE[0]), _NOISE[1])
+        seen = slope.T @ slope / noise**2
+        determined = float(np.trace(np.linalg.solve(seen + self._precision, seen)))
+        return math.sqrt(float(error @ error) / max(len(error) - determined, 1.0))
 
     def _badness(self, theta: Floats, error: Floats, noise: float) -> float:
         away = theta - self._mean
@@ -172,7 +147,7 @@ class Contention:
         work = facts.alone - given.overhead
         chains, launched = work @ facts.members.T, facts.members @ facts.launches
         chains[:, -1] = -math.inf
-        variant = 0 if facts.variant is None else facts.variant[options]
+        variant = np.zeros_like(rows) if facts.variant is None else facts.variant[options]
         ends = chains[variant, rows]
         ahead = np.cumsum(launched[rows], axis=1) - launched[rows]
         ends = ends + given.launch * ahead
@@ -181,9 +156,10 @@ class Contention:
         a = given.overhead + np.take_along_axis(ends, last, axis=1)[:, 0]
         in_longest = facts.members.sum(axis=1)[np.take_along_axis(rows, last, axis=1)[:, 0]]
         ahead = np.take_along_axis(ahead, last, axis=1)[:, 0]
-        merged = facts.kind[options] == 1
+        merged = facts.kind[options] == MERGED
         if merged.any():
-            a[merged] = given.overhead + np.max(units[merged] * work[0], axis=1)
+            slowest = np.max(units[merged] * work[variant[merged, 0]], axis=1)
+            a[merged] = given.overhead + slowest
             in_longest[merged], ahead[merged] = 1.0, 0.0
         others = facts.groups.count[stage].astype(np.float64) - 1
         b = given.overhead + units @ (self._share(given, part) * work[0]) + given.group * others
@@ -209,7 +185,7 @@ class Contention:
             slope[:, 3] = (
                 (p - 1) / p * (ratio_a**p * np.log(ratio_a) + ratio_b**p * np.log(ratio_b))
             )
-            slope[:, 4], slope[:, 5] = kind == 1, kind == 2
+            slope[:, 4], slope[:, 5] = kind == MERGED, kind == OTHER_THREADS
             own = slice(self._first[part], self._first[part + 1])
             slope[:, own] = to_b[:, None] * sides.units * (facts.alone[0] - given.overhead)
             errors.append(np.log(latency / (rounded * given.factor[kind])))

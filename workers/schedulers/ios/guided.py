@@ -1,79 +1,57 @@
 """Guided search: few stages are measured, those that a model expects to be good.
 
-A model (``contention``, corrected by ``resemblance``) is fitted to all that was measured and says
-for every other option what it expects and how far it may be off. For each, the dynamic program says
-how fast the best schedule with it would be: with measured latencies where there are any, and what
-is expected elsewhere. What is uncertain is given the chance to be good: some standard deviations
-are taken off, more of them for the option itself than for the others of its schedule, which are not
-all lucky at once. The options of the fastest such schedules are measured, the model is fitted
-again, and so on until no schedule is hoped to be better than the best measured one by more than
-``TOLERANCE``, until nothing better was found for long, or until ``share`` of a part's options were
-measured.
-
-No expectation is below the floor of its option. What is found is not proven to be the optimum.
+The single Units, the stages of the greedy schedule and some at random are measured. A model
+(``contention``, corrected by ``resemblance``) is fitted to all that was measured and says for every
+other option what it expects and how far it may be off. What may be part of a better schedule
+(``outlook``) is measured, the model is fitted again, and so on until no schedule is hoped to be
+better than the best measured one, until nothing better was found for long, or until as much was
+measured as may be. What is found is not proven to be the optimum.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from workers.graph.bitsets import bits
-from workers.schedulers.ios.contention import Contention, PartFacts, Sample
+from workers.schedulers.ios.contention import Contention, Sample
+from workers.schedulers.ios.facts import LEAST_MS, PartFacts, facts_of
 from workers.schedulers.ios.guides import Question
 from workers.schedulers.ios.knowledge import Knowledge
-from workers.schedulers.ios.paths import Latencies, around_stages, costs, costs_to_go
-from workers.schedulers.ios.resemblance import Resemblance
-from workers.schedulers.ios.space import Space
+from workers.schedulers.ios.outlook import TOLERANCE, Outlook, look
 
-TOLERANCE = 0.002
-"""A schedule that may be faster by this part is not looked for: measurements scatter by more."""
+SHARE, LEAST = 0.02, 8
+"""At most this share of a part's options is measured, but so many for each Unit in any case: the
+shares of Units that the model learns are as many as Units, and a part of 20 has a few thousand
+stages, of which 2 % would be five or six for each."""
 
 PATIENCE = 4.0
+"""A part is left alone once this many times as much was measured as when its best schedule was
+found. On RandWire's largest block, of which 3,756 may be measured, better schedules were still
+found after two to three times as much."""
 
-OPTIMISM, OPTIMISM_AROUND = 2.0, 0.5
-"""By how many standard deviations an unmeasured option is taken to be faster than expected, and the
-others of its schedule."""
+_RANDOM = 0.5
+"""As many options for each Unit are measured at random before the first fit. Most stages of a space
+are poor ones: with 1.0 more was measured and less found."""
 
 _LEAST_WANTED, _MOST_WANTED = 8, 32
-"""Options of a part to measure between two looks, an eighth of those measured in between."""
+"""Options of a part to measure between two looks, an eighth of those measured in between. With half
+as many, the search took twice as long and found less: it then rather refines what it has."""
 
-_SURE = 0.6
-"""Of what may be asked for: so much is asked for before nothing is hoped for any more."""
-
-_LEAST_DEVIATION = 0.01
-"""Of what is expected: no model is better than that."""
-
-_RESEMBLED, _RESEMBLING = 250, 6_000
-"""Measured options that errors are carried over from, and unmeasured ones to, of a part: those of
-the best paths."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """Of one part: what the model expects of its best schedule, in ms, and what to measure."""
-
-    expected: float
-    wanted: tuple[int, ...]
+_HOPEFUL = 0.6
+"""Of what may be measured: until then, a model that was fitted to little is not trusted that
+nothing better is left."""
 
 
 class Guided:
-    """Looks at all parts at once, as one model is fitted to all of them.
-
-    At most ``share`` of a part's options are asked for, but ``least`` for each of its Units if that
-    is more. A part for which ``patience`` times as much was measured as when its best schedule was
-    found, and as many for each Unit, is left alone. ``seed`` decides what is measured before the
-    first fit, as many as there are Units.
-    """
+    """Looks at all parts at once, as one model is fitted to all of them. ``share``, ``least`` and
+    ``patience`` are as above; ``seed`` decides what is measured before the first fit."""
 
     def __init__(
         self,
-        share: float = 0.02,
-        least: int = 8,
+        share: float = SHARE,
+        least: int = LEAST,
         patience: float = PATIENCE,
         seed: int = 0,
     ) -> None:
@@ -104,25 +82,27 @@ class Guided:
 
     def _first_look(self, parts: Sequence[Knowledge]) -> list[Question]:
         """Stages of all kinds to fit to: greedy ones and random ones."""
-        self._facts = [_facts(known) for known in parts]
+        self._facts = [facts_of(known) for known in parts]
         self._outlooks = [None] * len(parts)
         self._found = [(math.inf, 0)] * len(parts)
         questions: list[Question] = []
         for index, known in enumerate(parts):
             unmeasured = np.flatnonzero(known.unmeasured())
-            count = min(known.part.space.units, len(unmeasured), self._left(known))
+            count = min(math.ceil(_RANDOM * known.part.space.units), len(unmeasured))
             drawn = self._random.choice(unmeasured, count, replace=False)
             chosen = dict.fromkeys([*_greedy(known), *sorted(drawn.tolist())])
-            questions += [(index, option) for option in chosen][: self._left(known)]
+            questions += [(index, option) for option in chosen][: self._left(index, known)]
         return questions or self._look(parts)
 
-    def _left(self, known: Knowledge) -> int:
-        """How many options of a part may still be asked for."""
-        return max(0, self._most(known) - int((~known.unmeasured()).sum()))
+    def _left(self, index: int, known: Knowledge) -> int:
+        """How many options of a part may still be measured."""
+        return max(0, self._most(index, known) - _measured(known))
 
-    def _most(self, known: Knowledge) -> int:
-        """How many options of a part may be measured."""
-        return int(max(self._share * len(known.options), self._least * known.part.space.units))
+    def _most(self, index: int, known: Knowledge) -> int:
+        """How many options of a part may be measured, and besides, Units alone with other threads
+        than all, which always are."""
+        most = max(self._share * len(known.options), self._least * known.part.space.units)
+        return int(most) + int((~self._facts[index].of_several).sum()) - known.part.space.units
 
     def _look(self, parts: Sequence[Knowledge]) -> list[Question]:
         """Fit, and then what to measure of every part."""
@@ -132,19 +112,19 @@ class Guided:
         for index, known in enumerate(parts):
             options = np.flatnonzero(np.isfinite(known.latencies))
             if len(options):
-                samples.append((index, options, _positive(known.latencies[options])))
+                samples.append((index, options, np.maximum(known.latencies[options], LEAST_MS)))
         if not samples:
             return []
         model = self._model = self._model or Contention(self._facts)
         model.fit(samples)
         # What is settled is looked at again only when nothing else is left: a look takes a while.
-        open_parts = [
-            index
-            for index, outlook in enumerate(self._outlooks)
-            if outlook is None or outlook.wanted
-        ]
-        settled = [index for index in range(len(parts)) if index not in open_parts]
-        questions = self._look_at(open_parts, parts, model) or self._look_at(settled, parts, model)
+        settled = [outlook is not None and not outlook.wanted for outlook in self._outlooks]
+        questions: list[Question] = []
+        for chosen in (False, True):
+            for index in (index for index, is_so in enumerate(settled) if is_so == chosen):
+                questions += self._look_at(index, parts[index], model)
+            if questions:
+                break
         self._expected = sum(
             outlook.expected * len(known.part.occurrences)
             for outlook, known in zip(self._outlooks, parts, strict=True)
@@ -152,97 +132,37 @@ class Guided:
         )
         return questions
 
-    def _look_at(
-        self, indices: Sequence[int], parts: Sequence[Knowledge], model: Contention
-    ) -> list[Question]:
-        questions: list[Question] = []
-        for index in indices:
-            known = parts[index]
-            outlook = self._outlooks[index] = _outlook(
-                known,
-                self._facts[index],
-                model.expected(index),
-                model.deviation,
-                min(self._left(known), self._left_until_better(index, known)),
-                self._left(known) <= (1 - _SURE) * self._most(known),
-            )
-            questions += [(index, option) for option in outlook.wanted]
-        return questions
+    def _look_at(self, index: int, known: Knowledge, model: Contention) -> list[Question]:
+        left = self._left(index, known)
+        outlook = self._outlooks[index] = look(
+            known,
+            self._facts[index],
+            model.expected(index),
+            model.deviation,
+            min(
+                left,
+                self._left_until_better(index, known),
+                max(_LEAST_WANTED, min(_MOST_WANTED, _measured(known) // 8)),
+            ),
+            hopeful=left > (1 - _HOPEFUL) * self._most(index, known),
+        )
+        return [(index, option) for option in outlook.wanted]
 
     def _left_until_better(self, index: int, known: Knowledge) -> int:
-        """How many options of a part may be asked for until something better is found."""
+        """How many options of a part may be measured until something better is found. A schedule
+        that is slower when measured again starts this anew, as another has to be found."""
         best, at = self._found[index]
-        measured = int((~known.unmeasured()).sum())
-        if known.standing.best.latency_ms < best * (1 - TOLERANCE):
+        now, measured = known.standing.best.latency_ms, _measured(known)
+        if not best * (1 - TOLERANCE) <= now <= best:
             at = measured
-            self._found[index] = known.standing.best.latency_ms, at
-        return int(min(1e9, max(0.0, self._patience * (at + known.part.space.units) - measured)))
+            self._found[index] = now, at
+        patience = self._patience * (at + known.part.space.units)
+        return int(min(len(known.options), max(0.0, patience - measured)))
 
 
-def _outlook(
-    known: Knowledge, facts: PartFacts, expected: Latencies, deviation: float, left: int, sure: bool
-) -> Outlook:
-    """Where a part stands, given what the model expects of its options and how far it is off; at
-    most ``left`` may be asked for, and if the model is not ``sure``, it hopes for more."""
-    space, stage, unmeasured = known.part.space, known.options.stage, known.unmeasured()
-    best = known.standing.best.latency_ms
-    if not unmeasured.any():
-        return Outlook(best, ())
-    floor = known.floors.of_options()
-    mean = np.where(unmeasured, np.maximum(expected, floor), known.latencies)
-    scatter = np.where(unmeasured, max(deviation, _LEAST_DEVIATION), 0.0)
-    least = np.where(unmeasured, floor, 0.0)
-
-    def hoped(deviations: float) -> Latencies:
-        latencies: Latencies = np.maximum(mean * np.exp(-deviations * scatter), least)
-        return latencies
-
-    through = _around(space, stage, hoped(OPTIMISM)) + hoped(OPTIMISM)
-    near = _first(through, unmeasured & (through < best), _RESEMBLING)
-    like = _first(through, np.isfinite(known.latencies), _RESEMBLED)
-    if len(near) and len(like):
-        errors = np.log(_positive(known.latencies[like]) / expected[like])
-        weights = facts.alone[0][:, None]
-        off, deviations = Resemblance(
-            (facts.groups.units[:, stage[like]] * weights).T, facts.kind[like], errors
-        ).expected((facts.groups.units[:, stage[near]] * weights).T, facts.kind[near])
-        mean[near] = np.maximum(expected[near] * np.exp(off), floor[near])
-        scatter[near] = np.maximum(deviations, _LEAST_DEVIATION)
-    likely = min(best, float(costs(space, _of_stages(space, stage, mean))[-1]))
-    measured = int((~unmeasured).sum())
-    count = min(left, max(_LEAST_WANTED, min(_MOST_WANTED, measured // 8)))
-    # A model that was fitted to little is too sure of itself: then all may be lucky at once.
-    for around in (OPTIMISM_AROUND,) if sure else (OPTIMISM_AROUND, OPTIMISM):
-        through = _around(space, stage, hoped(around)) + hoped(OPTIMISM)
-        wanted = _first(through, unmeasured & (through < best * (1 - TOLERANCE)), count)
-        if len(wanted):
-            break
-    return Outlook(likely, tuple(wanted.tolist()))
-
-
-def _around(space: Space, stage: NDArray[np.int32], latencies: Latencies) -> Latencies:
-    """For every option the length of the best path with it, without itself."""
-    fastest = _of_stages(space, stage, latencies)
-    around = around_stages(space, costs(space, fastest), costs_to_go(space, fastest))
-    return around[stage]
-
-
-def _of_stages(space: Space, stage: NDArray[np.int32], latencies: Latencies) -> Latencies:
-    """For every stage the least latency of its options."""
-    fastest = np.full(len(space.stages), math.inf)
-    np.minimum.at(fastest, stage, latencies)
-    return fastest
-
-
-def _first(order: Latencies, chosen: NDArray[np.bool_], count: int) -> NDArray[np.intp]:
-    """At most ``count`` of the chosen, the least by ``order`` first, equal ones as they come."""
-    found = np.flatnonzero(chosen)
-    return found[np.argsort(order[found], kind="stable")[:count]]
-
-
-def _positive(latencies: Latencies) -> Latencies:
-    """A clock may be too coarse for what it times; a model of ratios needs something above 0."""
-    return np.maximum(latencies, 1e-9)
+def _measured(known: Knowledge) -> int:
+    """How many options of a part were measured."""
+    return int((~known.unmeasured()).sum())
 
 
 def _greedy(known: Knowledge) -> list[int]:
@@ -255,42 +175,8 @@ def _greedy(known: Knowledge) -> list[int]:
     masks = [0] * (max(level) + 1)
     for unit, number in enumerate(level):
         masks[number] |= 1 << unit
-    unmeasured = known.unmeasured()
-    found = []
-    for mask in masks:
-        position = int(np.searchsorted(space.stages, np.uint64(mask)))
-        if position < len(space.stages) and int(space.stages[position]) == mask:
-            first, last = np.searchsorted(known.options.stage, [position, position + 1])
-            found += [int(option) for option in range(first, min(last, first + 1))]
-    return [option for option in found if unmeasured[option]]
-
-
-def _facts(known: Knowledge) -> PartFacts:
-    """What the single Units' latencies say. One that is not known is taken to be typical."""
-    space, options, groups = known.part.space, known.options, known.floors.groups
-    threads = sorted({count for way in options.ways for count in way.threads})
-    alone = np.full((1 + len(threads), space.units), math.nan)
-    for option in np.flatnonzero(np.bitwise_count(space.stages[options.stage]) == 1):
-        way, mask = options.ways[options.way[option]], int(space.stages[options.stage[option]])
-        if way.strategy == "concurrent" and math.isfinite(known.latencies[option]):
-            variant = 1 + threads.index(way.threads[0]) if way.threads else 0
-            alone[variant, next(bits(mask))] = known.latencies[option]
-    finite = alone[0][np.isfinite(alone[0])]
-    typical = float(np.median(finite)) if len(finite) else 1.0
-    alone[0] = np.where(np.isnan(alone[0]), typical, alone[0])
-    alone = _positive(np.where(np.isnan(alone), alone[0], alone))
-    kinds = [1 if way.strategy == "merge" else 2 if way.threads else 0 for way in options.ways]
-    variants = None
-    if threads:
-        of_way = np.zeros((len(options.ways), groups.of_stage.shape[1]), dtype=np.int8)
-        for number, way in enumerate(options.ways):
-            of_way[number, : len(way.threads)] = [1 + threads.index(t) for t in way.threads]
-        variants = of_way[options.way]
-    return PartFacts(
-        units=tuple(known.graph.units[position] for position in known.part.occurrences[0]),
-        alone=alone,
-        groups=groups,
-        stage=options.stage,
-        kind=np.array(kinds, dtype=np.int8)[options.way],
-        variant=variants,
-    )
+    stages = np.flatnonzero(np.isin(space.stages, np.array(masks, dtype=np.uint64)))
+    options = np.searchsorted(known.options.stage, stages)
+    within = options[options < len(known.options)]
+    plain = within[np.isin(known.options.stage[within], stages)]
+    return [int(option) for option in plain if known.unmeasured()[option]]
