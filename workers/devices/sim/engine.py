@@ -26,10 +26,11 @@ from collections import deque
 from collections.abc import Sequence
 
 from workers.devices.gpu import GpuFacts
+from workers.devices.sim.groups import Cohort, Launched, SmGroup
 from workers.devices.sim.jobs import Job, SimRun
 from workers.devices.sim.launch_path import LaunchPath
 from workers.devices.sim.recording import Recording
-from workers.devices.sim.residency import Cohort, Launched, Residency, SmGroup
+from workers.devices.sim.residency import Residency
 from workers.devices.sim.sharing import Memory, set_rates
 
 __all__ = ["Job", "SimRun", "latency_s", "simulate"]

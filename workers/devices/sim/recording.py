@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workers.devices.occupancy import steps
+from workers.devices.sim.groups import Launched
 from workers.devices.sim.jobs import Job, JobRun, SimRun
-from workers.devices.sim.residency import Launched, Residency
+from workers.devices.sim.residency import Residency
 
 
 class Recording:

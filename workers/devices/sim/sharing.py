@@ -14,8 +14,9 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from workers.devices.sim.groups import ROUNDING, Cohort, SmGroup
 from workers.devices.sim.kernel import BlockWork
-from workers.devices.sim.residency import ROUNDING, Cohort, Residency, SmGroup
+from workers.devices.sim.residency import Residency
 
 
 @dataclass(frozen=True, slots=True)
