@@ -135,6 +135,16 @@ def test_each_distinct_stage_is_asked_once_small_ones_first() -> None:
     assert oracle.batches == [11] + [50] * 15 + [29]
 
 
+def test_the_batches_of_an_exhaustive_search_grow_with_what_was_measured() -> None:
+    graph = graph_of(dag_of(INCEPTION_V3.successors))
+    oracle = FakeClockOracle(longest_group)
+    IosScheduler(strategies="parallel", batch=2).schedule(graph, oracle)
+    explored = oracle.batches[6:-1]  # after those of single Units
+    assert explored == sorted(explored)
+    assert (explored[0], explored[-1]) == (2, 790 // 32 - 1)
+    assert sum(oracle.batches) == 790
+
+
 def test_failed_stages_are_avoided_and_named() -> None:
     graph = graph_of(wide(3))
 

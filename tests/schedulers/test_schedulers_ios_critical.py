@@ -15,8 +15,10 @@ from support.shared_device import SharedDevice
 from test_schedulers_ios import every_schedule
 
 from workers.schedulers.base import SearchProgress
+from workers.schedulers.endings import Pruning
 from workers.schedulers.ios import IosScheduler
 from workers.schedulers.ios.critical import critical_path_ms
+from workers.schedulers.ios.parts import divide
 from workers.schedulers.ios.scheduler import Mode
 from workers.schedules.mergeable import mergeable
 from workers.schedules.schedule import Stage
@@ -35,9 +37,15 @@ def test_no_schedule_at_all_is_faster(dag: Dag, seed: int, r: int, most: int) ->
         return min(device(stage), device(merged)) if can else device(stage)
 
     best = min(sum(map(fastest, stages)) for stages in every_schedule(graph, dag))
-    result = IosScheduler(r, 2, max_transitions=most).schedule(graph, FakeClockOracle(device))
-    assert result.critical_path_ms is not None
-    assert result.critical_path_ms <= best
+    alone = [device(Stage(((unit.name,),))) for unit in graph.units]
+    bound = critical_path_ms(successors_of(dag), np.array(alone))
+    assert bound is not None
+    assert bound <= best
+    # On this device Units of equal structure are not equally fast, but are measured once.
+    parts = divide(graph, Pruning(r, 2), "paper", most).parts
+    if all(len(part.occurrences) == 1 for part in parts):
+        result = IosScheduler(r, 2, max_transitions=most).schedule(graph, FakeClockOracle(device))
+        assert result.critical_path_ms == bound
 
 
 def test_what_every_measurement_takes_is_counted_once() -> None:

@@ -6,8 +6,11 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from support.graphs import graph_of, wide
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.graphs import Dag, dags, graph_of, wide
 from support.oracles import FakeClockOracle, longest_group
+from support.shared_device import SharedDevice
 
 from workers.schedulers.base import BUDGET, Ended, SearchProgress, SearchResult, StageLatency
 from workers.schedulers.ios import IosScheduler
@@ -82,3 +85,29 @@ def test_nothing_is_called_optimal_once_a_stage_was_faster_than_its_bound() -> N
     everything = search(FakeClockOracle(contradictory), "exhaustive")
     assert everything.bound_holds
     assert everything.ended == "complete"
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    dags(max_units=7),
+    st.integers(0, 10**6),
+    st.sampled_from(["exhaustive", "exact", "guided"]),
+    st.integers(0, 60),
+    st.sampled_from([0.0, 0.1]),
+)
+def test_at_every_moment_the_optimum_is_between_the_bound_and_the_best(
+    dag: Dag, seed: int, mode: Mode, budget: int, gap: float
+) -> None:
+    """And neither gets worse, whenever the time is up."""
+    graph = graph_of(dag)
+    device = SharedDevice(seed, graph)
+    optimum = IosScheduler(2, 3).schedule(graph, FakeClockOracle(device)).predicted_ms
+    reports: list[SearchProgress] = []
+    oracle = FakeClockOracle(device, budget)
+    IosScheduler(2, 3, mode=mode, gap=gap, batch=3).schedule(graph, oracle, reports.append)
+    bests = [math.inf if report.best_ms is None else report.best_ms for report in reports]
+    bounds = [0.0 if report.bound_ms is None else report.bound_ms for report in reports]
+    assert optimum is not None
+    assert bests == sorted(bests, reverse=True)
+    assert bounds == sorted(bounds)
+    assert bounds[-1] <= optimum <= bests[-1]
