@@ -33,7 +33,7 @@ class CriticalPath:
         self._alone = [_alone(known) for known in parts]
 
     def bound_ms(self) -> float | None:
-        """The bound as of now. None before all Units were measured, if only to no avail."""
+        """The bound as of now; None until every way to run a Unit alone has an answer."""
         latencies = np.full(len(self._graph.units), math.inf)
         for known, (options, unit) in zip(self._parts, self._alone, strict=True):
             measured = known.latencies[options]
