@@ -34,7 +34,7 @@ from workers.schedulers.ios.guides import Question
 from workers.schedulers.ios.knowledge import Knowledge
 from workers.schedulers.ios.paths import around_stages, costs, costs_to_go
 
-TRANSITIONS_PER_QUESTION = 16_384
+TRANSITIONS_PER_QUESTION = 8_192
 """A look at all transitions of a part takes a moment, too: about as long as a simulated device
 takes for one stage per this many transitions. So many more are asked for after each look."""
 
@@ -106,14 +106,18 @@ def _gap(known: Knowledge) -> float:
 
 def _options(known: Knowledge, count: int) -> list[int]:
     """About ``count`` options to measure, those for the shortest paths first."""
-    chosen: dict[int, None] = {}
+    chosen: list[int] = []
+    seen: set[int] = set()
     unmeasured = known.unmeasured()
     for stage in _stages(known, count):
+        if stage in seen:
+            continue
+        seen.add(stage)
         first, last = np.searchsorted(known.options.stage, [stage, stage + 1])
-        chosen |= dict.fromkeys(int(option) for option in range(first, last) if unmeasured[option])
+        chosen += [int(option) for option in range(first, last) if unmeasured[option]]
         if len(chosen) >= count:
             break
-    return list(chosen)
+    return chosen
 
 
 def _stages(known: Knowledge, chunk: int) -> Iterator[int]:
@@ -121,7 +125,9 @@ def _stages(known: Knowledge, chunk: int) -> Iterator[int]:
     part that has unmeasured options: groups alone, then its longest groups together."""
     groups, alone, masks = known.floors.groups, known.floors.of_groups(), known.part.space.stages
     through = known.around + known.floors.of_stages()
-    promising = np.unique(known.options.stage[known.promising])
+    wanted = np.zeros(len(masks), dtype=bool)
+    wanted[known.options.stage[known.promising]] = True
+    promising = np.flatnonzero(wanted)
     promising = promising[np.argsort(through[promising], kind="stable")]
     unmeasured = np.zeros(len(masks), dtype=bool)
     unmeasured[known.options.stage[known.unmeasured()]] = True

@@ -129,6 +129,8 @@ class Knowledge:
         if not self.floors.violations:
             return bound_ms, True
         space, floors = self.part.space, self.floors
-        if floors.groups_hold and costs(space, floors.of_longest_groups())[-1] >= best_ms:
-            return best_ms, True
-        return float(costs(space, floors.doubted())[-1]), not self.unmeasured().any()
+        doubted_ms = float(costs(space, floors.doubted())[-1])
+        if doubted_ms < best_ms:  # groups alone prove no more
+            return doubted_ms, not self.unmeasured().any()
+        proven_ms = float(costs(space, floors.of_longest_groups())[-1])
+        return best_ms, (floors.groups_hold and proven_ms >= best_ms)
