@@ -19,8 +19,8 @@ of the part was measured since its schedule was last improved.
 So what is found is the exhaustive optimum if the floors hold, and where they do not, if groups
 alone prove it (``Standing.bound_holds``). Otherwise nothing is promised. On a simulated V100 groups
 alone proved it for SqueezeNet and Inception-v3. For blocks of NASNet-A-Large they exclude hardly
-anything and proved nothing; in nine searches of blocks of which all stages were simulated, five of
-them with random factors on all kernels, what was found was the optimum all the same.
+anything and proved nothing; what was found with 27,867 of 127,803 stages was the optimum all the
+same, and so it was in five searches of blocks with random factors on all kernels.
 """
 
 from __future__ import annotations
