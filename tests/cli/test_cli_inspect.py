@@ -100,7 +100,10 @@ def test_counting_is_given_up(tmp_path: Path) -> None:
         ('{"successors": [[1], [2]]}', "successors[1] holds 2, but the Units are 0 to 1"),
         ('{"successors": [[0]]}', "successors[0] holds 0: a Unit cannot follow itself"),
         ('{"successors": [[1], [0]]}', "cycle: 0 → 1 → 0"),
-        (json.dumps({"successors": [[]] * 65}), "65 Units and at most 64 are counted"),
+        (
+            json.dumps({"successors": [[]] * 65}),
+            "65 Units and at most 64 are searched or counted at once",
+        ),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
