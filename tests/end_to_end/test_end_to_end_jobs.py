@@ -196,17 +196,21 @@ def test_a_worker_killed_in_the_middle_measures_nothing_twice(stack: Stack) -> N
 
 
 def stored_by(stack: Stack, job: str) -> int:
-    """How many measurements of the job the ProfileIndex holds."""
+    """How many first measurements of the job the ProfileIndex holds."""
     with psycopg.connect(libpq_url(stack.database_url)) as connection:
-        query = "SELECT count(*) FROM profile_entry WHERE job_id = %s"
+        query = (
+            "SELECT count(*) FROM profile_entry"
+            " WHERE job_id = %s AND context NOT LIKE '%% rechecked%%'"
+        )
         row = connection.execute(query, [job]).fetchone()
     assert row is not None
     return int(row[0])
 
 
 def rounds_of(stack: Stack, job: str) -> list[tuple[int, int]]:
+    """The attempt of each round, and how many stages it measured for the first time."""
     with psycopg.connect(libpq_url(stack.database_url)) as connection:
-        query = "SELECT attempt, candidates FROM measurement_round WHERE job_id = %s"
+        query = "SELECT attempt, candidates - remeasured FROM measurement_round WHERE job_id = %s"
         return [(row[0], row[1]) for row in connection.execute(query, [job])]
 
 
