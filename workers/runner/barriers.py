@@ -8,7 +8,7 @@ from functools import partial
 
 from workers.devices.base import CancelledError, DeviceError
 from workers.graph.random_inputs import random_inputs
-from workers.measure.compare import compare
+from workers.measure.compare import Care, compare
 from workers.measure.noise import NoisyMachineError
 from workers.runner.quiet import Watch
 from workers.runner.reporting import Reporter
@@ -19,6 +19,9 @@ from workers.schedules.schedule import StageSchedule
 TIMES = 2
 """As often a schedule must be found faster without barriers, prepared afresh each time, as the
 winner of a job must be: one comparison in forty finds a difference where there is none."""
+
+CARE = Care(limit_s=2.0)
+"""What is kept here is compared with everything else later, and with more care."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +114,10 @@ def _measured(
                 )
                 for name, c in (("with", candidate), ("without", other))
             }
-            compared, _ = watch.measure(
-                partial(compare, ready, inputs, "with", seed=repetition, simulated=simulated)
+            measuring = partial(
+                compare, ready, inputs, "with", CARE, seed=repetition, simulated=simulated
             )
+            compared, _ = watch.measure(measuring)
         found = compared["without"]
         if found.verdict != "faster":
             break
