@@ -28,8 +28,8 @@ types: dev .stamps/openapi
 # Most tests run side by side, each file in one of two processes, which start servers of their own;
 # torch's threads would only fight there. The others time what they run, run whole jobs, or look at
 # all of the machine, and have it for themselves.
-SIDE_BY_SIDE := $(addprefix tests/,architecture backend deploy graph schedulers schedules zoo) \
-  $(wildcard $(addprefix tests/devices/test_devices_,sim*.py cuda*.py occupancy.py providers_aten.py \
+SIDE_BY_SIDE := $(addprefix tests/,architecture backend deploy graph hardware schedulers schedules zoo) \
+  $(wildcard $(addprefix tests/devices/test_devices_,sim*.py cuda*.py providers_aten.py \
   providers_gpu.py)) $(wildcard $(addprefix tests/measure/test_measure_,compare.py environment.py \
   profile_index.py statistics.py verify.py zoo.py))
 

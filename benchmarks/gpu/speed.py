@@ -27,9 +27,10 @@ from subjects import (
 from torch import Tensor
 
 from workers import zoo
-from workers.devices.base import Executable, Kernel
+from workers.devices.base import Executable
 from workers.devices.recorded import RecordedProfile, append_profiles, unit_signature
 from workers.graph.graph import Graph
+from workers.hardware.kernel import Kernel
 from workers.schedules.plan import Launch, Plan, Stream
 
 SUBJECTS = (

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.devices.gpu import GpuFacts
-from workers.devices.occupancy import Block
 from workers.devices.sim.engine import Job, SimRun, latency_s, simulate
 from workers.devices.sim.kernel import BlockWork, SimKernel, sim_kernel
 from workers.devices.sim.launch_path import LaunchPath
 from workers.devices.sim.sharing import Memory
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.occupancy import Block
 
 # Four SMs, each with room for 8 warps, 4 blocks, 32 KiB of shared memory; memory of 100 bytes/s.
 GPU = GpuFacts(

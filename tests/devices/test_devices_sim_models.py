@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.pass_graphs import call, graph_of_calls, random_graphs
 
 from workers.devices import discover, open_device
-from workers.devices.base import DeviceError, Kernel
+from workers.devices.base import DeviceError
 from workers.devices.recorded import RecordedProfile, append_profiles, unit_signature
 from workers.devices.sim.arithmetic import memory_of
 from workers.devices.sim.device import SimDevice
@@ -25,6 +25,7 @@ from workers.devices.sim.units import kernels_of
 from workers.graph.graph import Graph, Operator, ValueRef
 from workers.graph.passes.fuse import fuse
 from workers.graph.random_inputs import random_inputs
+from workers.hardware.kernel import Kernel
 from workers.schedulers.sequential import SequentialScheduler
 from workers.schedules.lower import lower
 from workers.schedules.plan import Plan

@@ -17,13 +17,13 @@ from workers.devices.base import (
     DeviceError,
     DeviceFacts,
     Executable,
-    Kernel,
     MemoryUse,
     Timeline,
 )
 from workers.graph.graph import Graph
 from workers.graph.interpreter import compile_unit, run_graph
 from workers.graph.random_inputs import random_inputs
+from workers.hardware.kernel import Kernel
 from workers.measure.tolerance import compare_outputs
 from workers.measure.verify import (
     Case,

@@ -11,11 +11,11 @@ from workers.devices.base import (
     DeviceError,
     DeviceFacts,
     Executable,
-    Kernel,
     MemoryUse,
     Timeline,
 )
 from workers.graph.graph import Graph
+from workers.hardware.kernel import Kernel
 from workers.schedules.plan import Plan
 
 

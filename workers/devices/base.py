@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from workers.devices.gpu import GpuFacts
 from workers.graph.graph import Graph
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.kernel import Kernel
 from workers.schedules.plan import Plan
 
 if TYPE_CHECKING:
@@ -78,19 +79,6 @@ class Timeline:
 
     spans: tuple[Span, ...]
     resident_warps: tuple[tuple[float, float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """One kernel that a Unit launches. On a CPU, one operator, without grid and the like."""
-
-    unit: str
-    name: str
-    duration_ms: float
-    grid: tuple[int, int, int] | None = None
-    block: tuple[int, int, int] | None = None
-    registers_per_thread: int | None = None
-    shared_memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from workers.devices.base import (
     CancelledError,
     DeviceError,
     Executable,
-    Kernel,
     MemoryUse,
     Span,
     Timeline,
@@ -26,6 +25,7 @@ from workers.devices.cpu_workers import Worker
 from workers.devices.signals import BlockingSignal, Signal, SpinningSignal
 from workers.graph.graph import Graph
 from workers.graph.interpreter import CompiledUnit, observed
+from workers.hardware.kernel import Kernel
 from workers.schedules.arrangement import Arrangement
 
 

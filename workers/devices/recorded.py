@@ -19,9 +19,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from workers.devices.base import DeviceError, Kernel
+from workers.devices.base import DeviceError
 from workers.graph.graph import Graph
 from workers.graph.signature import signature
+from workers.hardware.kernel import Kernel
 
 FORMAT = "plait.kernels"
 VERSION = 1

@@ -16,7 +16,6 @@ from workers.devices.base import (
     CancelledError,
     DeviceError,
     Executable,
-    Kernel,
     MemoryUse,
     Timeline,
 )
@@ -41,6 +40,7 @@ from workers.devices.cuda.trace import (
 from workers.graph.graph import Graph
 from workers.graph.interpreter import CompiledUnit
 from workers.graph.operators import is_kernel_free
+from workers.hardware.kernel import Kernel
 from workers.schedules.plan import Plan
 
 _WARM_UPS = 2

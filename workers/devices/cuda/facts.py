@@ -11,7 +11,7 @@ from hashlib import blake2b
 from workers.devices.base import PROVIDERS, DeviceFacts
 from workers.devices.cuda.builds import torch_flags, torch_versions
 from workers.devices.cuda.probe import Probe, ProbedGpu, probe
-from workers.devices.gpu import GpuFacts
+from workers.hardware.gpu import GpuFacts
 
 FP32_LANES = {
     (3, 0): 192, (3, 2): 192, (3, 5): 192, (3, 7): 192,

@@ -10,7 +10,7 @@ from workers.devices.base import DeviceError
 from workers.devices.cuda.driver import Driver
 from workers.devices.cuda.failures import broken_device
 from workers.devices.cuda.timing import Clocks
-from workers.devices.gpu import GpuFacts
+from workers.hardware.gpu import GpuFacts
 
 
 @dataclass(slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workers.devices.base import Kernel, Span, Timeline
+from workers.devices.base import Span, Timeline
 from workers.devices.cuda.trace import Record
-from workers.devices.gpu import GpuFacts
-from workers.devices.occupancy import resident_warps
 from workers.graph.graph import Graph
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.kernel import Kernel
+from workers.hardware.occupancy import resident_warps
 from workers.schedules.plan import Plan
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from workers.devices.base import DeviceError
 from workers.devices.cuda.driver import Event, Stream
-from workers.devices.gpu import GpuFacts
+from workers.hardware.gpu import GpuFacts
 
 _torch: Any = torch.cuda  # for what has no annotations there
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workers.devices.gpu import GpuFacts
 from workers.devices.sim.sharing import Memory
+from workers.hardware.gpu import GpuFacts
 
 DRAM_EFFICIENCY = 0.85
 """Of the datasheet's bandwidth, what kernels reach. *Estimate*: copies by ``cudaMemcpy`` reach 790

@@ -25,13 +25,13 @@ import math
 from collections import deque
 from collections.abc import Sequence
 
-from workers.devices.gpu import GpuFacts
 from workers.devices.sim.groups import Cohort, Launched, SmGroup
 from workers.devices.sim.jobs import Job, SimRun
 from workers.devices.sim.launch_path import LaunchPath
 from workers.devices.sim.recording import Recording
 from workers.devices.sim.residency import Residency
 from workers.devices.sim.sharing import Memory, set_rates
+from workers.hardware.gpu import GpuFacts
 
 __all__ = ["Job", "SimRun", "latency_s", "simulate"]
 

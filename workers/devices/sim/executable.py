@@ -11,7 +11,6 @@ from workers.devices.base import (
     CancelledError,
     DeviceError,
     Executable,
-    Kernel,
     MemoryUse,
     Span,
     Timeline,
@@ -22,6 +21,7 @@ from workers.devices.sim.engine import SimRun
 from workers.devices.sim.kernel import SimKernel
 from workers.devices.sim.values import PlanRunner, check_weights, peak_bytes
 from workers.graph.graph import Graph
+from workers.hardware.kernel import Kernel
 from workers.schedules.plan import Plan
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workers.devices.gpu import GpuFacts
-from workers.devices.occupancy import Block, BlockShare, occupancy, share_of
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.occupancy import Block, BlockShare, occupancy, share_of
 
 _LEAST_S = 1e-9  # what a block without any work takes: about a clock
 

@@ -15,11 +15,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workers.devices.gpu import GpuFacts
-from workers.devices.occupancy import Block
 from workers.devices.sim.arithmetic import LOAD_LATENCY_S, lanes, math_of
 from workers.devices.sim.kernel import BlockWork, SimKernel, sim_kernel
 from workers.graph.graph import ITEM_SIZES
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.occupancy import Block
 
 LANES_PER_WARP = 8
 """Lanes of an SM that one warp of a product keeps busy while it waits for its own results: 8 warps,

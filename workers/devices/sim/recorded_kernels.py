@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from workers.devices.base import Kernel
-from workers.devices.gpu import GpuFacts
-from workers.devices.occupancy import Block
 from workers.devices.sim.arithmetic import memory_of
 from workers.devices.sim.kernel import BlockWork, SimKernel, sim_kernel
 from workers.graph.graph import Unit
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.kernel import Kernel
+from workers.hardware.occupancy import Block
 
 _WARPS_OF_A_BUSY_SM = 16
 _LEAST_S = 1e-9

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workers.devices.occupancy import steps
 from workers.devices.sim.groups import Launched
 from workers.devices.sim.jobs import Job, JobRun, SimRun
 from workers.devices.sim.residency import Residency
+from workers.hardware.occupancy import steps
 
 
 class Recording:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-from workers.devices.gpu import GpuFacts
 from workers.devices.sim.groups import ROUNDING, Cohort, Launched, SmGroup
 from workers.devices.sim.kernel import SimKernel
+from workers.hardware.gpu import GpuFacts
 
 _ALIKE = 0.03
 """Of a wave: by how much blocks may differ that are merged."""

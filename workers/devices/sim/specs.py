@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from workers.devices.gpu import GpuFacts
+from workers.hardware.gpu import GpuFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 
-from workers.devices.gpu import GpuFacts
-from workers.devices.occupancy import Block
 from workers.devices.sim.arithmetic import LOAD_LATENCY_S, lanes, sm_flops
 from workers.devices.sim.kernel import BlockWork, SimKernel, sim_kernel
 from workers.devices.sim.products import Traffic
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.occupancy import Block
 
 LATENCY_S = 1.5e-6
 """*Estimate*: a block's start, a load and a store. A kernel that does nothing takes about 1.5 to

@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable, Mapping
 
 from workers.devices.base import DeviceError
-from workers.devices.gpu import GpuFacts
 from workers.devices.sim import products, streaming
 from workers.devices.sim.fusions import fusions, has_bias
 from workers.devices.sim.kernel import SimKernel
@@ -26,6 +25,7 @@ from workers.devices.sim.products import Traffic
 from workers.graph.cost import flops
 from workers.graph.graph import Argument, Graph, Operator, TensorSpec, Unit, ValueRef
 from workers.graph.operators import KINDS, is_kernel_free
+from workers.hardware.gpu import GpuFacts
 
 Values = Mapping[str, TensorSpec]
 

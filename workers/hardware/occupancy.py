@@ -1,7 +1,7 @@
 """How many thread blocks of a kernel fit on an SM, and how many warps that keeps resident.
 
 The rules are those of NVIDIA's occupancy calculator (``cuda_occupancy.h`` of the CUDA toolkit,
-which ``tests/devices/test_devices_occupancy.py`` compares with where it is installed). Pure
+which ``tests/hardware/test_hardware_occupancy.py`` compares with where it is installed). Pure
 functions of GpuFacts; nothing is asked of a GPU.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
-from workers.devices.base import Kernel
-from workers.devices.gpu import GpuFacts
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.kernel import Kernel
 
 REGISTER_UNIT = 256
 """Registers are given to a warp in this many at a time, on every architecture since Kepler."""
