@@ -12,7 +12,14 @@ from backend.cli.client import Client
 from backend.cli.exits import ExitCode
 from backend.cli.output import Json, console, fail, handles_errors, print_json
 from backend.cli.watching import SIMULATED, job_verdict, results_table, watch_job
-from backend.jobs.schemas import Granularity, IosOptions, Provider, SearchMode, Strategies
+from backend.jobs.schemas import (
+    Granularity,
+    IosOptions,
+    Provider,
+    SearchMode,
+    Strategies,
+    Threads,
+)
 from backend.results.filenames import result_filename
 from backend.settings import get_settings
 
@@ -36,6 +43,14 @@ StageStrategies = Annotated[
     typer.Option(
         "--ios-strategies",
         help="IOS: run a stage's groups side by side, merge its operators, or the better of both.",
+    ),
+]
+IosThreads = Annotated[
+    Threads,
+    typer.Option(
+        "--ios-threads",
+        help="IOS, on a CPU: try other threads for the groups of a stage, or leave them to the "
+        "device.",
     ),
 ]
 IosMode = Annotated[
@@ -89,13 +104,14 @@ def model_reference(client: Client, model: str) -> str:
 
 
 def ios_options(
-    r: int, s: int, strategies: Strategies, mode: SearchMode, gap: float
+    r: int, s: int, strategies: Strategies, threads: Threads, mode: SearchMode, gap: float
 ) -> dict[str, Any]:
     """As a JobSpec has them; not checked."""
     return {
         "max_units_per_group": r,
         "max_groups_per_stage": s,
         "strategies": strategies,
+        "threads": threads,
         "mode": mode,
         "gap": gap,
     }
@@ -125,6 +141,7 @@ def submit(
     r: GroupUnits = IOS.max_units_per_group,
     s: StageGroups = IOS.max_groups_per_stage,
     ios_strategies: StageStrategies = IOS.strategies,
+    ios_threads: IosThreads = IOS.threads,
     ios_mode: IosMode = IOS.mode,
     ios_gap: IosGap = IOS.gap,
     granularity: UnitGranularity = "fused",
@@ -145,7 +162,7 @@ def submit(
             "sequence_length": sequence_length,
             "schedulers": scheduler,
             "budget_seconds": budget,
-            "ios": ios_options(r, s, ios_strategies, ios_mode, ios_gap),
+            "ios": ios_options(r, s, ios_strategies, ios_threads, ios_mode, ios_gap),
             "granularity": granularity,
             "provider": provider,
             "allow_noise": allow_noise,

@@ -21,6 +21,7 @@ class Strict(BaseModel):
 
 
 Strategies = Literal["both", "parallel", "merge"]
+Threads = Literal["searched", "device"]
 SearchMode = Literal["exhaustive", "exact", "guided"]
 
 
@@ -33,6 +34,13 @@ class IosOptions(Strict):
         Strategies,
         Field(description="run groups side by side, merge operators, or the better of both"),
     ] = "both"
+    threads: Annotated[
+        Threads,
+        Field(
+            description="on a CPU, whether other threads are tried for the groups of a stage than "
+            "those that the device gives them"
+        ),
+    ] = "searched"
     mode: Annotated[
         SearchMode,
         Field(

@@ -45,6 +45,7 @@ async def test_a_job_is_created_with_defaults_and_read_back(client: httpx.AsyncC
         "max_units_per_group": 3,
         "max_groups_per_stage": 8,
         "strategies": "both",
+        "threads": "searched",
         "mode": "guided",
         "gap": 0.0,
     }
@@ -92,6 +93,7 @@ async def test_creating_tells_listeners_and_rings_the_device_after_the_commit(
         ({"budget_seconds": float("1e9")}, "budget_seconds", "less than"),
         ({"ios": {"max_units_per_group": 0}}, "ios.max_units_per_group", "greater"),
         ({"ios": {"max_groups_per_stage": -1}}, "ios.max_groups_per_stage", "greater"),
+        ({"ios": {"threads": "all"}}, "ios.threads", "'searched' or 'device'"),
         ({"provider": "inductor"}, "provider", "kernels of aten, not of inductor"),
         ({"provider": "magic"}, "provider", "'aten' or 'inductor'"),
         ({"allow_noise": "perhaps"}, "allow_noise", "boolean"),

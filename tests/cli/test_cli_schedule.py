@@ -95,9 +95,30 @@ def test_operators_that_a_search_merges_are_verified_and_delivered(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("home")
+def test_a_search_that_leaves_threads_to_the_device_has_one_way_for_each_stage(
+    tmp_path: Path,
+) -> None:
+    command = ["schedule", str(expansions(tmp_path)), "-s", "ios", "--allow-noise", "--json"]
+    options = ["--ios-threads", "device", "--ios-strategies", "parallel"]
+    ended = CliRunner().invoke(app, [*command, *options, "--ios-mode", "exhaustive"])
+    assert ended.exit_code == ExitCode.OK, ended.output
+    [search] = [
+        result["search"]
+        for result in json.loads(ended.stdout)["results"]
+        if result["scheduler"] == "ios"
+    ]
+    # a, b, c, a b, a c, b c, and a b c, where c joins a and b
+    assert search["stages_total"] == 7
+
+
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("option", "value", "words"),
-    [("--ios-gap", "1", "less than 1"), ("--ios-mode", "quick", "guided")],
+    [
+        ("--ios-gap", "1", "less than 1"),
+        ("--ios-mode", "quick", "guided"),
+        ("--ios-threads", "2", "searched"),
+    ],
 )
 def test_a_wrong_option_of_ios_is_a_usage_error(option: str, value: str, words: str) -> None:
     ended = CliRunner().invoke(app, ["schedule", "zoo:squeezenet", option, value])

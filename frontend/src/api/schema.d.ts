@@ -978,6 +978,13 @@ export interface components {
              * @enum {string}
              */
             strategies: "both" | "parallel" | "merge";
+            /**
+             * Threads
+             * @description on a CPU, whether other threads are tried for the groups of a stage than those that the device gives them
+             * @default searched
+             * @enum {string}
+             */
+            threads: "searched" | "device";
         };
         /**
          * JobCreate
@@ -1020,6 +1027,7 @@ export interface components {
              *       "max_units_per_group": 3,
              *       "max_groups_per_stage": 8,
              *       "strategies": "both",
+             *       "threads": "searched",
              *       "mode": "guided",
              *       "gap": 0
              *     }
@@ -1213,6 +1221,7 @@ export interface components {
              *       "max_units_per_group": 3,
              *       "max_groups_per_stage": 8,
              *       "strategies": "both",
+             *       "threads": "searched",
              *       "mode": "guided",
              *       "gap": 0
              *     }

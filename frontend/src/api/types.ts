@@ -40,6 +40,8 @@ export type Session = Schemas["SessionRead"];
 export type StateData = Schemas["StateEvent"];
 /** How IOS may run a stage. */
 export type Strategies = Schemas["IosOptions"]["strategies"];
+/** Whether IOS tries other threads on a CPU than those that the device gives. */
+export type Threads = Schemas["IosOptions"]["threads"];
 export type Token = Schemas["TokenRead"];
 export type TokenCreate = Schemas["TokenCreate"];
 export type TokenCreated = Schemas["TokenCreated"];

@@ -10,6 +10,7 @@ const searchOf = (ios: Partial<JobSpec["ios"]>) => {
       max_units_per_group: 3,
       max_groups_per_stage: 8,
       strategies: "both",
+      threads: "searched",
       mode: "exact",
       gap: 0,
       ...ios,

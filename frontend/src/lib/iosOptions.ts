@@ -1,4 +1,4 @@
-import type { JobSpec, SearchMode, Strategies } from "@/api/types";
+import type { JobSpec, SearchMode, Strategies, Threads } from "@/api/types";
 
 interface Choice {
   label: string;
@@ -37,6 +37,18 @@ export const STRATEGIES: Record<Strategies, Choice> = {
   },
 };
 
+/** Whose threads the groups of a stage have. */
+export const THREADS: Record<Threads, Choice> = {
+  searched: {
+    label: "Searched",
+    note: "On a CPU, other numbers of threads are tried for the groups of a stage. Searches more.",
+  },
+  device: {
+    label: "The device's",
+    note: "Every group has the threads that the device gives it.",
+  },
+};
+
 /** A job's choices in a line each. */
 export function iosFacts({ ios }: JobSpec): [string, string][] {
   const percents = Number((ios.gap * 100).toPrecision(6)); // 0.07 * 100 is not quite 7
@@ -45,5 +57,6 @@ export function iosFacts({ ios }: JobSpec): [string, string][] {
     ["IOS pruning", `r = ${ios.max_units_per_group}, s = ${ios.max_groups_per_stage}`],
     ["IOS search", `${SEARCH_MODES[ios.mode].label.toLowerCase()}${gap}`],
     ["IOS stages", STRATEGIES[ios.strategies].label.toLowerCase()],
+    ["IOS threads on a CPU", THREADS[ios.threads].label.toLowerCase()],
   ];
 }

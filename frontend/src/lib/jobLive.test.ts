@@ -36,6 +36,7 @@ const job: Job = {
       max_units_per_group: 3,
       max_groups_per_stage: 8,
       strategies: "both",
+      threads: "searched",
       mode: "guided",
       gap: 0,
     },

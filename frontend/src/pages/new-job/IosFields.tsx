@@ -1,6 +1,6 @@
 import { Fieldset, NumberInput, Select, SimpleGrid } from "@mantine/core";
 
-import { SEARCH_MODES, STRATEGIES } from "@/lib/iosOptions";
+import { SEARCH_MODES, STRATEGIES, THREADS } from "@/lib/iosOptions";
 
 import type { FormProps } from "./form";
 
@@ -9,7 +9,7 @@ const choices = (of: Record<string, { label: string }>) =>
 
 /** What IOS searches and how; of no use without it. */
 export function IosFields({ form }: FormProps) {
-  const { schedulers, searchMode, strategies } = form.values;
+  const { schedulers, searchMode, strategies, threads } = form.values;
   const chosen = schedulers.includes("ios");
   return (
     <Fieldset
@@ -34,6 +34,14 @@ export function IosFields({ form }: FormProps) {
           allowDeselect={false}
           data-testid="new-job-strategies"
           {...form.getInputProps("strategies")}
+        />
+        <Select
+          label="Threads of a group"
+          description={THREADS[threads].note}
+          data={choices(THREADS)}
+          allowDeselect={false}
+          data-testid="new-job-threads"
+          {...form.getInputProps("threads")}
         />
         <NumberInput
           label="Gap"

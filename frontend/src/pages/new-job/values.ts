@@ -1,5 +1,13 @@
 /** The form's values and the request they make. */
-import type { Device, Granularity, Provider, SearchMode, Strategies, TuningJob } from "@/api/types";
+import type {
+  Device,
+  Granularity,
+  Provider,
+  SearchMode,
+  Strategies,
+  Threads,
+  TuningJob,
+} from "@/api/types";
 import { groupDevices, isSimulated } from "@/lib/deviceFacts";
 import { DEFAULT_PROVIDER } from "@/lib/providers";
 
@@ -19,6 +27,7 @@ export interface Values {
   maxUnitsPerGroup: number | string;
   maxGroupsPerStage: number | string;
   strategies: Strategies;
+  threads: Threads;
   searchMode: SearchMode;
   gapPercent: number | string;
 }
@@ -38,6 +47,7 @@ export const DEFAULTS: Values = {
   maxUnitsPerGroup: 3,
   maxGroupsPerStage: 8,
   strategies: "both",
+  threads: "searched",
   searchMode: "guided",
   gapPercent: 0,
 };
@@ -58,6 +68,7 @@ export const FIELD_OF = {
   "ios.max_units_per_group": "maxUnitsPerGroup",
   "ios.max_groups_per_stage": "maxGroupsPerStage",
   "ios.strategies": "strategies",
+  "ios.threads": "threads",
   "ios.mode": "searchMode",
   "ios.gap": "gapPercent",
 } as const satisfies Record<string, keyof Values>;
@@ -68,6 +79,7 @@ const ADVANCED_NUMBERS = ["seed", "maxUnitsPerGroup", "maxGroupsPerStage", "gapP
 const ADVANCED: readonly (keyof Values)[] = [
   "granularity",
   "strategies",
+  "threads",
   "searchMode",
   ...ADVANCED_NUMBERS,
 ];
@@ -110,6 +122,7 @@ export function request(values: Values): TuningJob {
       max_units_per_group: Number(values.maxUnitsPerGroup),
       max_groups_per_stage: Number(values.maxGroupsPerStage),
       strategies: values.strategies,
+      threads: values.threads,
       mode: values.searchMode,
       gap: Number(values.gapPercent) / 100,
     },
