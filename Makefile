@@ -31,7 +31,7 @@ types: dev .stamps/openapi
 SIDE_BY_SIDE := $(addprefix tests/,architecture backend deploy graph hardware schedulers schedules zoo) \
   $(wildcard $(addprefix tests/devices/test_devices_,sim*.py cuda*.py providers_aten.py \
   providers_gpu.py)) $(wildcard $(addprefix tests/measure/test_measure_,compare.py environment.py \
-  profile_index.py statistics.py verify.py zoo.py))
+  profile_index.py roofline.py statistics.py verify.py zoo.py))
 
 unit: dev chromium
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile $(SIDE_BY_SIDE)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 from workers.graph.graph import Graph
 from workers.graph.signature import signature
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.kernel import Kernel
+from workers.hardware.roofline import Roofline
 from workers.schedulers.base import StageLatency
-from workers.schedules.schedule import Stage
+from workers.schedules.schedule import Schedule, Stage, StageSchedule
 
 
 class FakeClockOracle:
@@ -21,9 +24,12 @@ class FakeClockOracle:
         latency_of: Callable[[Stage], float],
         budget: float = math.inf,
         parallelism: int = 1,
+        profiles: Mapping[str, tuple[Kernel, ...]] | None = None,
+        gpu: GpuFacts | None = None,
     ) -> None:
         self._latency_of, self._budget = latency_of, budget
-        self.parallelism = parallelism
+        self._profiles = profiles
+        self.parallelism, self.gpu = parallelism, gpu
         self.asked: list[Stage] = []
         self.batches: list[int] = []
 
@@ -42,6 +48,39 @@ class FakeClockOracle:
     def recheck(self, stages: Sequence[Stage]) -> list[StageLatency]:
         """Nothing is noisy here: the answers as before, and not counted as asked."""
         return [StageLatency(self._latency_of(stage)) for stage in stages]
+
+    def roofline(self) -> Roofline:
+        return Roofline(flops_per_s=1e12, bytes_per_s=1e11)
+
+    def unit_profiles(self) -> Mapping[str, tuple[Kernel, ...]]:
+        """What it was made with; any Unit has one kernel of 1 ms where that is nothing."""
+        return self._profiles if self._profiles is not None else _OneKernelEach()
+
+    def schedule_latencies(self, schedules: Sequence[Schedule]) -> list[StageLatency]:
+        """The sum of the stages' latencies; one stage per stream for a StreamSchedule, so that
+        fewer streams are not always better."""
+        return [StageLatency(self._whole(schedule)) for schedule in schedules]
+
+    def _whole(self, schedule: Schedule) -> float:
+        if isinstance(schedule, StageSchedule):
+            return math.fsum(self._latency_of(stage) for stage in schedule.stages)
+        streams: dict[int, list[str]] = {}
+        for placement in schedule.placements:
+            streams.setdefault(placement.stream, []).append(placement.unit)
+        return max(self._latency_of(Stage((tuple(units),))) for units in streams.values())
+
+
+class _OneKernelEach(Mapping[str, tuple[Kernel, ...]]):
+    """Of any Unit: one kernel of 1 ms and one warp."""
+
+    def __getitem__(self, unit: str) -> tuple[Kernel, ...]:
+        return (Kernel(unit, unit, 1.0, (1, 1, 1), (32, 1, 1), 32, 0),)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 def random_latency(seed: int, graph: Graph) -> Callable[[Stage], float]:

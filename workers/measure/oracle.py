@@ -10,16 +10,21 @@ from functools import cached_property
 
 from torch import Tensor
 
-from workers.devices.base import Device
+from workers.devices.base import Device, DeviceError
 from workers.graph.graph import Graph
 from workers.graph.signature import Signatures
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.kernel import Kernel
+from workers.hardware.roofline import Roofline
 from workers.measure.layouts import Layout, read_layouts
 from workers.measure.measurement import Measurement, Round
 from workers.measure.profile_index import MemoryIndex, ProfileIndex, ProfileKey
 from workers.measure.recheck import TURNS, measure_in_turns
+from workers.measure.roofline import measured_roofline
 from workers.measure.serial import Candidate, Measurer, SerialMeasurer
 from workers.measure.subgraph import subgraph
-from workers.schedulers.base import BUDGET, StageLatency
+from workers.measure.unit_profiles import profile_units
+from workers.schedulers.base import BUDGET, SchedulerError, StageLatency
 from workers.schedules.lower import lower
 from workers.schedules.merge import merge_stages
 from workers.schedules.mergeable import mergeable
@@ -118,6 +123,52 @@ class MeasuringOracle:
             else replace(answer, reason=BUDGET)
             for key, answer in zip(keys, first, strict=True)
         ]
+
+    @property
+    def gpu(self) -> GpuFacts | None:
+        return self._device.facts.gpu
+
+    def roofline(self) -> Roofline:
+        try:
+            return measured_roofline(self._graph.values[self._graph.outputs[0]].dtype, self._alone)
+        except DeviceError as error:
+            raise SchedulerError(str(error)) from error
+
+    def unit_profiles(self) -> Mapping[str, tuple[Kernel, ...]]:
+        try:
+            return profile_units(self._device, self._graph, self._weights, self._provider)
+        except DeviceError as error:
+            raise SchedulerError(f"the model cannot be profiled: {error}") from error
+
+    def schedule_latencies(self, schedules: Sequence[Schedule]) -> Sequence[StageLatency]:
+        """Measured each time they are asked for: a whole model is compared with others in one
+        sitting (``workers.measure.compare``) and its latency is not for later."""
+        candidates = [self._whole(schedule) for schedule in schedules]
+        batch = self._measurer.measure(candidates, lambda: time.monotonic() >= self._deadline)
+        return [StageLatency(found.latency_ms, found.reason) for found in batch.measurements]
+
+    def _whole(self, schedule: Schedule) -> Candidate:
+        graph, weights = self._graph, self._weights
+        if isinstance(schedule, StageSchedule) and any(
+            stage.strategy == "merge" for stage in schedule.stages
+        ):
+            merged = merge_stages(schedule, graph, weights)
+            schedule, graph, weights = merged.schedule, merged.graph, merged.weights
+        plan = lower(schedule, graph, self.parallelism)
+        return Candidate(graph, weights, plan, self._provider)
+
+    def _alone(self, graph: Graph) -> Measurement:
+        """A graph of one Unit that has nothing to do with the model."""
+        (unit,) = graph.units
+        plan = lower(StageSchedule("alone", (Stage(((unit.name,),)),)), graph, self.parallelism)
+        key = ProfileKey(
+            device_fingerprint=self._device.facts.fingerprint,
+            provider=self._provider,
+            context=f"alone threads={self.parallelism}",
+            signature=Signatures(graph).of([0]),
+        )
+        candidate = Candidate(graph, {}, plan, self._provider)
+        return self._known([key]).get(key) or self._measure({key: candidate})[key]
 
     def _known(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, Measurement]:
         found = self._index.lookup(keys)

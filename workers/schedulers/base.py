@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from workers.graph.graph import Graph
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.kernel import Kernel
+from workers.hardware.roofline import Roofline
 from workers.schedules.schedule import Schedule, Stage
 
 
@@ -46,6 +49,26 @@ class LatencyOracle(Protocol):
         stages it has chosen. Where latencies are computed, the answer is as before. So it is for
         stages for which no time is left, with the reason BUDGET beside the latency.
         """
+        ...
+
+    @property
+    def gpu(self) -> GpuFacts | None:
+        """What the GPU, real or simulated, is made of; None on a CPU."""
+        ...
+
+    def roofline(self) -> Roofline:
+        """The device's measured ceilings for the graph's element type."""
+        ...
+
+    def unit_profiles(self) -> Mapping[str, tuple[Kernel, ...]]:
+        """The kernels of every Unit by its name, from one profiled inference that launches the
+        Units one after the other; empty for a Unit that launches none. On a CPU a kernel is an
+        operator, without grid and the like. Raises SchedulerError if the model cannot be run."""
+        ...
+
+    def schedule_latencies(self, schedules: Sequence[Schedule]) -> Sequence[StageLatency]:
+        """Latency of the whole graph under each schedule, lowered to a Plan, in the order given.
+        Infinite with the reason where that fails, or BUDGET."""
         ...
 
 
