@@ -14,7 +14,9 @@ from support.oracles import FakeClockOracle, longest_group, random_latency
 from workers import schedulers
 from workers.graph.graph import Graph
 from workers.schedulers.base import SchedulerError, SearchProgress
-from workers.schedules.schedule import StageSchedule
+from workers.schedules.lower import lower
+from workers.schedules.schedule import Schedule, StageSchedule, StreamSchedule
+from workers.schedules.validate import validate
 
 
 @pytest.fixture(scope="module", params=schedulers.names())
@@ -22,9 +24,19 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def check(graph: Graph, schedule: StageSchedule) -> None:
-    """Each Unit once; a Unit's predecessors are in earlier stages or earlier in its group."""
+def check(graph: Graph, schedule: Schedule) -> None:
+    """Each Unit once, after its predecessors, and a right Plan comes of it."""
     assert sorted(schedule.units) == sorted(unit.name for unit in graph.units)
+    if isinstance(schedule, StageSchedule):
+        check_stages(graph, schedule)
+    else:
+        check_streams(graph, schedule)
+    for parallelism in (1, 5):
+        validate(lower(schedule, graph, parallelism), graph)
+
+
+def check_stages(graph: Graph, schedule: StageSchedule) -> None:
+    """A Unit's predecessors are in earlier stages or earlier in its group."""
     done: set[str] = set()
     for stage in schedule.stages:
         assert all(stage.groups)
@@ -36,6 +48,18 @@ def check(graph: Graph, schedule: StageSchedule) -> None:
                 assert {graph.units[position].name for position in before} <= seen
                 seen.add(unit)
         done |= finished
+
+
+def check_streams(graph: Graph, schedule: StreamSchedule) -> None:
+    """The launch order is topological, and streams are numbered from 0 without gaps."""
+    seen: set[str] = set()
+    for unit in schedule.units:
+        before = graph.predecessors[graph.index[unit]]
+        assert {graph.units[position].name for position in before} <= seen
+        seen.add(unit)
+    streams = {placement.stream for placement in schedule.placements}
+    assert streams == set(range(len(streams)))
+    assert len(schedule.threads) in (0, len(streams))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +107,7 @@ def test_an_unknown_option_is_named(name: str) -> None:
 
 
 def test_an_unknown_scheduler_is_named() -> None:
-    with pytest.raises(SchedulerError, match="'magic'; known: sequential, greedy, ios"):
+    with pytest.raises(SchedulerError, match=f"'magic'; known: {', '.join(schedulers.names())}"):
         schedulers.create("magic")
 
 
