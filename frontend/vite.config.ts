@@ -21,6 +21,6 @@ export default defineConfig({
     proxy: { "/api": proxied, "/login": proxied, "/healthz": proxied },
   },
   test: {
-    include: ["src/**/*.test.ts"],
+    include: ["src/**/*.test.{ts,tsx}"],
   },
 });

@@ -1,6 +1,12 @@
 import { describe, expect, it } from "vitest";
 
-import { searchNotes, searchOutcome, searchSeconds, searchWords } from "./searchFacts";
+import {
+  searchNotes,
+  searchOutcome,
+  searchSeconds,
+  searchWords,
+  withoutBarriers,
+} from "./searchFacts";
 
 describe("search facts", () => {
   it("says what a search took", () => {
@@ -32,6 +38,13 @@ describe("search facts", () => {
     expect(searchNotes({ notes: ["the budget ended", 7] })).toEqual(["the budget ended"]);
     expect(searchNotes({ notes: "none" })).toEqual([]);
     expect(searchNotes({})).toEqual([]);
+  });
+
+  it("knows stages without barriers, and takes nothing else for them", () => {
+    expect(withoutBarriers({ barriers: false })).toBe(true);
+    expect(withoutBarriers({ barriers: true })).toBe(false);
+    expect(withoutBarriers({ barriers: null })).toBe(false);
+    expect(withoutBarriers({})).toBe(false);
   });
 
   it("is silent for a scheduler that did not search", () => {

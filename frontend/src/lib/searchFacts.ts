@@ -50,6 +50,9 @@ function latencyOf(search: Search, key: string): number | null {
   return typeof value === "number" ? value : null;
 }
 
+/** Whether the stages found run without barriers between them. Only schedules of stages say. */
+export const withoutBarriers = (search: Search) => search["barriers"] === false;
+
 /** What the scheduler had to say of its search. */
 export function searchNotes(search: Search): string[] {
   const notes = search["notes"];

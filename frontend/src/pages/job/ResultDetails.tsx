@@ -9,7 +9,13 @@ import { SimulatedBadge } from "@/components/SimulatedBadge";
 import { conditionSections, noiseComplaint } from "@/lib/conditions";
 import { absoluteError, count, interval, milliseconds, schedulerName } from "@/lib/format";
 import { providerLabel } from "@/lib/providers";
-import { searchNotes, searchOutcome, searchSeconds, searchWords } from "@/lib/searchFacts";
+import {
+  searchNotes,
+  searchOutcome,
+  searchSeconds,
+  searchWords,
+  withoutBarriers,
+} from "@/lib/searchFacts";
 
 interface ResultDetailsProps {
   jobId: string;
@@ -59,6 +65,7 @@ function Details({ jobId, result }: { jobId: string; result: Result }) {
             ["95 % interval", interval(result.low_ms, result.high_ms)],
             ["Runs", count(result.samples)],
             ["Kernels", providerLabel(result.provider)],
+            ["Barriers", withoutBarriers(result.search) ? "none between its stages" : null],
             ["Verified", result.verified ? "yes" : "no"],
             ["Max. abs. error", absoluteError(result.max_abs_error)],
           ]}

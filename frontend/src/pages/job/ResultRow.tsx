@@ -8,7 +8,7 @@ import type { Compared } from "@/lib/comparison";
 import { noiseComplaint } from "@/lib/conditions";
 import { absoluteError, interval, milliseconds, schedulerName, times } from "@/lib/format";
 import { providerName } from "@/lib/providers";
-import { searchSeconds, searchWords } from "@/lib/searchFacts";
+import { searchSeconds, searchWords, withoutBarriers } from "@/lib/searchFacts";
 
 import classes from "./ResultsPanel.module.css";
 
@@ -41,6 +41,7 @@ export function ResultRow({ row, jobId, onDetails }: ResultRowProps) {
           {result.simulated && <SimulatedBadge />}
           <NoiseBadge complaint={noiseComplaint(result.environment)} />
         </Group>
+        {withoutBarriers(result.search) && <WithoutBarriers />}
       </Table.Td>
       <Table.Td ta="right" fw={weight}>
         {milliseconds(result.latency_ms)}
@@ -80,6 +81,31 @@ export function PendingRow({ scheduler }: { scheduler: string }) {
       <Table.Td ta="right">to come</Table.Td>
       <Table.Td colSpan={6} />
     </Table.Tr>
+  );
+}
+
+/** Below the scheduler of stages that were quicker once they no longer waited for each other, within
+ * the height that a row has without it. */
+function WithoutBarriers() {
+  return (
+    <Tooltip
+      label="The stages run without barriers between them: a unit waits only for what it reads"
+      position="bottom"
+      multiline
+      maw={340}
+    >
+      <Text
+        fz={11}
+        lh="11px"
+        c="dimmed"
+        w="max-content"
+        mt={-3}
+        mb={-1}
+        data-testid="without-barriers"
+      >
+        without barriers
+      </Text>
+    </Tooltip>
   );
 }
 
