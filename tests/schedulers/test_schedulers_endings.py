@@ -12,6 +12,7 @@ from ios_table1 import SQUEEZENET
 from support.graphs import Dag, chain, dags, successors_of
 
 from workers.graph.bitsets import bits
+from workers.schedulers.ending_groups import SpaceTooLargeError, connected_convex_sets
 from workers.schedulers.endings import (
     Convention,
     Pruning,
@@ -19,7 +20,6 @@ from workers.schedulers.endings import (
     components,
     states,
 )
-from workers.schedulers.groups import SpaceTooLargeError, connected_convex_sets
 
 BOUNDS = st.sampled_from([None, 1, 2, 3])
 

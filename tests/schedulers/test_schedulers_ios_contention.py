@@ -12,12 +12,12 @@ from workers.schedulers.endings import Pruning, components
 from workers.schedulers.ios.contention import Contention
 from workers.schedulers.ios.facts import Floats, PartFacts
 from workers.schedulers.ios.facts import facts_of as facts_of_part
-from workers.schedulers.ios.groups import groups_of
 from workers.schedulers.ios.knowledge import Knowledge
 from workers.schedulers.ios.options import make_options
 from workers.schedulers.ios.parts import divide
 from workers.schedulers.ios.resemblance import Resemblance
 from workers.schedulers.ios.space import build_space
+from workers.schedulers.ios.stage_groups import groups_of
 
 SIX_CHAINS: Dag = ((), *((0,) for _ in range(6)), *((unit,) for unit in range(1, 7)))
 

@@ -16,12 +16,12 @@ from support.shared_device import SharedDevice
 from workers.graph.bitsets import bits
 from workers.schedulers.base import StageLatency
 from workers.schedulers.endings import Pruning, components
-from workers.schedulers.ios.groups import groups_of
 from workers.schedulers.ios.knowledge import Knowledge
 from workers.schedulers.ios.options import Strategies, make_options
 from workers.schedulers.ios.parts import divide
 from workers.schedulers.ios.paths import solve
 from workers.schedulers.ios.space import build_space
+from workers.schedulers.ios.stage_groups import groups_of
 from workers.schedulers.ios.substages import substages
 from workers.schedules.schedule import Stage
 

@@ -10,8 +10,8 @@ from ios_table1 import INCEPTION_V3, RANDWIRE_LARGE, SQUEEZENET, Table1Block
 from support.graphs import Dag, chain, dags, successors_of
 
 from workers.graph.bitsets import bits
+from workers.schedulers.ending_groups import SpaceTooLargeError
 from workers.schedulers.endings import Pruning, TooManyUnitsError, components
-from workers.schedulers.groups import SpaceTooLargeError
 from workers.schedulers.ios.paths import solve
 from workers.schedulers.ios.space import Space, build_space
 

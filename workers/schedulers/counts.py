@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from workers.graph.adjacency import in_topological_order
+from workers.schedulers.ending_groups import SpaceTooLargeError
 from workers.schedulers.endings import Convention, Pruning, states
-from workers.schedulers.groups import SpaceTooLargeError
 
 
 @dataclass(frozen=True, slots=True)

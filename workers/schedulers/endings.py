@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from workers.graph.bitsets import ancestors, bits, predecessors
 from workers.graph.width import width
-from workers.schedulers.groups import (
+from workers.schedulers.ending_groups import (
     ConnectedGroups,
     Groups,
     Masks,

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from workers.graph.bitsets import bits
 from workers.graph.graph import Unit
 from workers.graph.operators import is_kernel_free
-from workers.schedulers.ios.groups import Groups
 from workers.schedulers.ios.knowledge import Knowledge
 from workers.schedulers.ios.options import Options
 from workers.schedulers.ios.space import Indices
+from workers.schedulers.ios.stage_groups import Groups
 
 Floats = NDArray[np.float64]
 

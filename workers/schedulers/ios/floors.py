@@ -41,11 +41,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workers.graph.graph import Graph
-from workers.schedulers.ios.groups import Groups, groups_of
 from workers.schedulers.ios.options import Options
 from workers.schedulers.ios.parts import Part
 from workers.schedulers.ios.paths import Latencies
 from workers.schedulers.ios.space import Space
+from workers.schedulers.ios.stage_groups import Groups, groups_of
 from workers.schedulers.ios.substages import substages
 
 _ROUNDING = 1e-9

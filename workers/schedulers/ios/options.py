@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from workers.graph.bitsets import bits
 from workers.graph.graph import Graph
-from workers.schedulers.ios.groups import groups_of
 from workers.schedulers.ios.parts import Part
 from workers.schedulers.ios.space import Indices, Masks
+from workers.schedulers.ios.stage_groups import groups_of
 from workers.schedulers.ios.threads import Counts, allotments, for_one_group
 from workers.schedules.mergeable import families, mergeable
 from workers.schedules.schedule import Stage, Strategy

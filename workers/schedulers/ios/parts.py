@@ -10,6 +10,7 @@ from workers.graph.blocks import Block, blocks, induced_successors
 from workers.graph.graph import Graph
 from workers.graph.signature import signature
 from workers.graph.width import width
+from workers.schedulers.ending_groups import SpaceTooLargeError
 from workers.schedulers.endings import (
     MAX_UNITS,
     Convention,
@@ -17,7 +18,6 @@ from workers.schedulers.endings import (
     components,
     least_transitions,
 )
-from workers.schedulers.groups import SpaceTooLargeError
 from workers.schedulers.ios.space import Space, build_space
 from workers.schedules.schedule import Stage
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from workers.schedulers.ending_groups import Masks
 from workers.schedulers.endings import Convention, Pruning, states
-from workers.schedulers.groups import Masks
 
 __all__ = ["Indices", "Masks", "Space", "build_space"]
 

@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.schedulers.ios.groups import Groups
 from workers.schedulers.ios.space import Indices, Masks, Space
+from workers.schedulers.ios.stage_groups import Groups
 
 
 @dataclass(frozen=True, eq=False)
