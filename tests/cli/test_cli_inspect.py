@@ -27,7 +27,8 @@ from backend.cli.main import app
 
 
 def plait_inspect(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["inspect", *map(str, arguments)])
+    # Wide, as a message would be broken in the middle of a long path to the test's own folder.
+    return CliRunner().invoke(app, ["inspect", *map(str, arguments)], env={"COLUMNS": "300"})
 
 
 def complaint(result: Result) -> str:
