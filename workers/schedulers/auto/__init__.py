@@ -1,0 +1,1 @@
+"""What ``auto`` does beyond the schedulers: combining their schedules and refining the best."""
