@@ -123,7 +123,7 @@ def _options(known: Knowledge, count: int) -> list[int]:
 def _stages(known: Knowledge, chunk: int) -> Iterator[int]:
     """For each promising stage, in ascending length of the shortest path through it, its smallest
     part that has unmeasured options: groups alone, then its longest groups together."""
-    groups, alone, masks = known.floors.groups, known.floors.of_groups(), known.part.space.stages
+    groups, alone, masks = known.part.groups, known.floors.of_groups(), known.part.space.stages
     through = known.around + known.floors.of_stages()
     wanted = np.zeros(len(masks), dtype=bool)
     wanted[known.options.stage[known.promising]] = True

@@ -69,7 +69,7 @@ class PartFacts:
 
 def facts_of(known: Knowledge) -> PartFacts:
     """The facts of a part of which all single Units were measured, unless they failed."""
-    options, groups = known.options, known.floors.groups
+    options, groups = known.options, known.part.groups
     kinds = [
         MERGED if way.strategy == "merge" else OTHER_THREADS if way.threads else PLAIN
         for way in options.ways

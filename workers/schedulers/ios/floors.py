@@ -45,7 +45,7 @@ from workers.schedulers.ios.options import Options
 from workers.schedulers.ios.parts import Part
 from workers.schedulers.ios.paths import Latencies
 from workers.schedulers.ios.space import Space
-from workers.schedulers.ios.stage_groups import Groups, groups_of
+from workers.schedulers.ios.stage_groups import Groups
 from workers.schedulers.ios.substages import substages
 
 _ROUNDING = 1e-9
@@ -59,7 +59,7 @@ class Floors:
     """
 
     def __init__(self, graph: Graph, part: Part, options: Options) -> None:
-        self._part, self._options = part, options
+        self._part, self._groups, self._options = part, part.groups, options
         merged = np.array([way.strategy == "merge" for way in options.ways])[options.way]
         self._kinds = [kind for kind in (~merged, merged) if kind.any()]
         self._latency = np.full(len(options), math.nan)
@@ -87,7 +87,7 @@ class Floors:
     @property
     def groups_hold(self) -> bool:
         """Whether no group alone was slower than a stage with it, or faster than its Units."""
-        return not (self._contradictions()[self.groups.count == 1] > 0).any()
+        return not (self._contradictions()[self._groups.count == 1] > 0).any()
 
     def of_options(self) -> Latencies:
         """The floor of every option; a measured one's is its latency."""
@@ -100,15 +100,10 @@ class Floors:
         """The floor of every stage: the least of its options'; infinity if it has none."""
         return self._least(self.of_options(), np.ones(len(self._options), dtype=bool))
 
-    @cached_property
-    def groups(self) -> Groups:
-        """The groups of the part's stages."""
-        return groups_of(self._part.space)
-
     def of_longest_groups(self) -> Latencies:
         """The floor that the longest group alone gives each stage; a stage of which everything
         was measured has its latency."""
-        longest = np.append(self.of_stages()[self._alone], 0.0)[self.groups.of_stage].max(axis=1)
+        longest = np.append(self.of_stages()[self._alone], 0.0)[self._groups.of_stage].max(axis=1)
         fastest = self._least(self._latency, np.isfinite(self._latency))
         settled = ~self._have(np.isnan(self._latency))
         return np.where(settled, fastest, np.minimum(fastest, longest))
@@ -121,17 +116,17 @@ class Floors:
         return np.where(open_ended, np.maximum(floor, self.of_longest_groups()), floor)
 
     def of_groups(self) -> Latencies:
-        """The floors of ``groups.masks`` alone; minus infinity for the last, which is empty."""
+        """The floors of the groups' ``masks``; minus infinity for the last one, which is empty."""
         return np.append(self.of_stages()[self._alone], -math.inf)
 
     @cached_property
     def _alone(self) -> NDArray[np.int64]:
-        return np.searchsorted(self._part.space.stages, self.groups.masks[:-1])
+        return np.searchsorted(self._part.space.stages, self._groups.masks[:-1])
 
     @cached_property
     def _bounds(self) -> Bounds:
         divides_threads = any(len(way.threads) > 1 for way in self._options.ways)
-        return Bounds(self._part.space, self.groups, units=not divides_threads)
+        return Bounds(self._part.space, self._groups, units=not divides_threads)
 
     def _contradictions(self) -> Latencies:
         self.of_options()
@@ -143,7 +138,7 @@ class Floors:
         measured = np.isfinite(self._latency)
         fastest = [self._least(self._latency, kind & measured) for kind in self._kinds]
         left = [self._have(kind & unmeasured) for kind in self._kinds]
-        one_group = self.groups.count == 1
+        one_group = self._groups.count == 1
         fastest_of_any, left_of_any = np.minimum.reduce(fastest), np.logical_or.reduce(left)
         self._contradicted = np.zeros(len(one_group))
         for kind, own, unmeasured_left in zip(self._kinds, fastest, left, strict=True):

@@ -17,7 +17,6 @@ from workers.graph.bitsets import bits
 from workers.graph.graph import Graph
 from workers.schedulers.ios.parts import Part
 from workers.schedulers.ios.space import Indices, Masks
-from workers.schedulers.ios.stage_groups import groups_of
 from workers.schedulers.ios.threads import Counts, allotments, for_one_group
 from workers.schedules.mergeable import families, mergeable
 from workers.schedules.schedule import Stage, Strategy
@@ -119,7 +118,7 @@ def mergeable_stages(graph: Graph, part: Part) -> NDArray[np.bool_]:
 
 def _with_threads(graph: Graph, part: Part, stages: Indices, parallelism: int) -> Iterator[Options]:
     """Which of ``stages`` may be run with which threads other than the device's own."""
-    groups = groups_of(part.space)
+    groups = part.groups
     units = [graph.units[position] for position in part.occurrences[0]]
     flops = _sums(groups.masks, [unit.flops for unit in units])
     bytes_moved = _sums(groups.masks, [unit.bytes_moved for unit in units])

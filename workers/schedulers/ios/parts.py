@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from workers.graph.bitsets import bits
 from workers.graph.blocks import Block, blocks, induced_successors
@@ -19,6 +20,7 @@ from workers.schedulers.endings import (
     least_transitions,
 )
 from workers.schedulers.ios.space import Space, build_space
+from workers.schedulers.ios.stage_groups import Groups, groups_of
 from workers.schedules.schedule import Stage
 
 TIGHTEST = Pruning(max_units=2, max_groups=4)
@@ -40,6 +42,11 @@ class Part:
 
     space: Space
     occurrences: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The groups of the space's stages."""
+        return groups_of(self.space)
 
     def stage(self, graph: Graph, mask: int, positions: Sequence[int]) -> Stage:
         """The stage of the Units in ``mask``, its connected components as groups."""
