@@ -30,7 +30,7 @@ types: dev .stamps/openapi
 # all of the machine, and have it for themselves.
 SIDE_BY_SIDE := $(addprefix tests/,architecture backend deploy graph hardware schedulers schedules zoo) \
   $(wildcard $(addprefix tests/devices/test_devices_,sim*.py cuda*.py providers_aten.py \
-  providers_gpu.py)) $(wildcard $(addprefix tests/measure/test_measure_,compare.py environment.py \
+  providers_gpu.py)) $(wildcard $(addprefix tests/measure/test_measure_,compare.py cpu_model.py environment.py \
   profile_index.py roofline.py statistics.py verify.py zoo.py))
 
 unit: dev chromium

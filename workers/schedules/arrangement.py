@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from workers.graph.graph import Graph
-from workers.schedules.order import happened_before
+from workers.schedules.order import happened_before, happens_after
 from workers.schedules.plan import Plan
 
 
@@ -81,7 +81,7 @@ def arrange(plan: Plan, graph: Graph, cores: int) -> Arrangement:
     master's team changes size, except for size one, which needs no team.
     """
     happened = happened_before(plan)
-    after = _transposed(happened)
+    after = happens_after(plan)
     overlaps = _overlaps(plan, happened, after)
     placed = _place(plan, overlaps, cores)
     hosts = _hosts(plan, overlaps, cores)
@@ -148,16 +148,6 @@ def arrange(plan: Plan, graph: Graph, cores: int) -> Arrangement:
         signals=signals,
         spin_at_end=may_spin(0, last.get(0), None),
     )
-
-
-def _transposed(happened: Sequence[int]) -> list[int]:
-    """For each launch the set of launches that start after it has ended."""
-    after = [0] * len(happened)
-    for number, before in enumerate(happened):
-        for earlier in range(number):
-            if before >> earlier & 1:
-                after[earlier] |= 1 << number
-    return after
 
 
 def _overlaps(plan: Plan, happened: Sequence[int], after: Sequence[int]) -> list[set[int]]:
