@@ -61,6 +61,9 @@ class FakeClockOracle:
         fewer streams are not always better."""
         return [StageLatency(self._whole(schedule)) for schedule in schedules]
 
+    def expected_latencies(self, schedules: Sequence[Schedule]) -> list[float]:
+        return [self._whole(schedule) for schedule in schedules]
+
     def _whole(self, schedule: Schedule) -> float:
         if isinstance(schedule, StageSchedule):
             return math.fsum(self._latency_of(stage) for stage in schedule.stages)

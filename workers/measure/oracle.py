@@ -16,6 +16,7 @@ from workers.graph.signature import Signatures
 from workers.hardware.gpu import GpuFacts
 from workers.hardware.kernel import Kernel
 from workers.hardware.roofline import Roofline
+from workers.measure.expected import CpuExpectation
 from workers.measure.layouts import Layout, read_layouts
 from workers.measure.measurement import Measurement, Round
 from workers.measure.profile_index import MemoryIndex, ProfileIndex, ProfileKey
@@ -146,6 +147,19 @@ class MeasuringOracle:
         candidates = [self._whole(schedule) for schedule in schedules]
         batch = self._measurer.measure(candidates, lambda: time.monotonic() >= self._deadline)
         return [StageLatency(found.latency_ms, found.reason) for found in batch.measurements]
+
+    def expected_latencies(self, schedules: Sequence[Schedule]) -> Sequence[float]:
+        if self._device.facts.simulated:
+            return [answer.latency_ms for answer in self.schedule_latencies(schedules)]
+        return self._expectation(schedules)
+
+    @cached_property
+    def _expectation(self) -> CpuExpectation:
+        facts = self._device.facts
+        if facts.kind != "cpu":
+            raise SchedulerError(f"nothing is known of what to expect of device {facts.name}")
+        bytes_per_s = self.roofline().bytes_per_s
+        return CpuExpectation(self._graph, facts.parallelism, self.stage_latencies, bytes_per_s)
 
     def _whole(self, schedule: Schedule) -> Candidate:
         graph, weights = self._graph, self._weights

@@ -71,6 +71,13 @@ class LatencyOracle(Protocol):
         Infinite with the reason where that fails, or BUDGET."""
         ...
 
+    def expected_latencies(self, schedules: Sequence[Schedule]) -> Sequence[float]:
+        """What a model of the device, calibrated with the Units' measured profiles, expects of each
+        schedule in ms: exact where time is simulated, elsewhere an estimate that is never reported
+        as a latency. For searches that ask for thousands. Infinite where nothing can be expected;
+        raises SchedulerError where there is no model of the device."""
+        ...
+
 
 Ended = Literal["complete", "optimal", "gap", "converged", "budget"]
 """Why a search ended: everything was measured, the best schedule equals its bound, it is within the
