@@ -9,12 +9,16 @@ from typing import Any
 from workers.schedulers.base import Scheduler, SchedulerError
 from workers.schedulers.greedy import GreedyScheduler
 from workers.schedulers.ios import IosScheduler
+from workers.schedulers.nimble import NimbleScheduler
 from workers.schedulers.sequential import SequentialScheduler
 
-_SCHEDULERS: dict[str, type[SequentialScheduler | GreedyScheduler | IosScheduler]] = {
+_SCHEDULERS: dict[
+    str, type[SequentialScheduler | GreedyScheduler | IosScheduler | NimbleScheduler]
+] = {
     "sequential": SequentialScheduler,
     "greedy": GreedyScheduler,
     "ios": IosScheduler,
+    "nimble": NimbleScheduler,
 }
 
 
