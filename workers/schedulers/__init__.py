@@ -10,15 +10,18 @@ from workers.schedulers.base import Scheduler, SchedulerError
 from workers.schedulers.greedy import GreedyScheduler
 from workers.schedulers.ios import IosScheduler
 from workers.schedulers.nimble import NimbleScheduler
+from workers.schedulers.opara import OparaScheduler
 from workers.schedulers.sequential import SequentialScheduler
 
 _SCHEDULERS: dict[
-    str, type[SequentialScheduler | GreedyScheduler | IosScheduler | NimbleScheduler]
+    str,
+    type[SequentialScheduler | GreedyScheduler | IosScheduler | NimbleScheduler | OparaScheduler],
 ] = {
     "sequential": SequentialScheduler,
     "greedy": GreedyScheduler,
     "ios": IosScheduler,
     "nimble": NimbleScheduler,
+    "opara": OparaScheduler,
 }
 
 
