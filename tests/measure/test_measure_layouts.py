@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import pairwise
 
 import pytest
 import torch
@@ -57,24 +58,24 @@ class Keeping(SerialMeasurer):
 
 
 @pytest.fixture
-def two_convolutions() -> tuple[object, dict[str, torch.Tensor]]:
+def three_convolutions() -> tuple[object, dict[str, torch.Tensor]]:
     shape = (1, 16, 24, 24)
-    refs = [ValueRef(name) for name in ("x", "w", "first", "v")]
+    names = ("x", "first", "second", "third")
     calls = [
-        call("first", "conv2d.default", refs[0], refs[1], None, (1, 1), (1, 1)),
-        call("second", "conv2d.default", refs[2], refs[3], None, (1, 1), (1, 1)),
+        call(made, "conv2d.default", ValueRef(read), ValueRef(f"w_{made}"), None, (1, 1), (1, 1))
+        for read, made in pairwise(names)
     ]
     return graph_of_calls(
         calls,
-        outputs=("second",),
+        outputs=("third",),
         inputs={"x": shape},
-        weights={"w": (16, 16, 3, 3), "v": (16, 16, 3, 3)},
-        shapes={"first": shape, "second": shape},
+        weights={f"w_{made}": (16, 16, 3, 3) for made in names[1:]},
+        shapes=dict.fromkeys(names[1:], shape),
     )
 
 
-def test_a_stage_is_measured_on_the_layout_that_it_meets(two_convolutions: tuple) -> None:
-    graph, weights = two_convolutions
+def test_a_stage_is_measured_on_the_layout_that_it_meets(three_convolutions: tuple) -> None:
+    graph, weights = three_convolutions
     rounds: list[Round] = []
     with closing(open_device("cpu")) as device:
         layouts = read_layouts(device, graph, weights, "aten")
@@ -83,15 +84,18 @@ def test_a_stage_is_measured_on_the_layout_that_it_meets(two_convolutions: tuple
         oracle = MeasuringOracle(
             graph, weights, device, index, on_round=rounds.append, measurer=measurer
         )
-        oracle.stage_latencies([Stage((("first",),)), Stage((("second",),))])
-    first, second = measurer.given
-    assert first.inputs(0)["x"].is_contiguous()
-    assert second.inputs(0)["first"].is_contiguous(memory_format=torch.channels_last)
-    contexts = sorted(key.context.partition(" layouts=")[2] for key, _ in index.entries())
-    assert contexts == ["", "0:0231"]
+        oracle.stage_latencies([Stage(((name,),)) for name in ("first", "second", "third")])
+    first, second, third = (candidate.inputs(0) for candidate in measurer.given)
+    assert first["x"].is_contiguous()
+    assert second["x"].is_contiguous()  # what makes the stage's input runs before it
+    assert third["first"].is_contiguous(memory_format=torch.channels_last)
+    contexts = [
+        key.context.partition(" layouts=")[2].partition(" ")[0] for key, _ in index.entries()
+    ]
+    assert sorted(contexts) == ["", "", "0:0231"]
 
 
-def test_nothing_runs_for_layouts_where_time_is_simulated(two_convolutions: tuple) -> None:
-    graph, weights = two_convolutions
+def test_nothing_runs_for_layouts_where_time_is_simulated(three_convolutions: tuple) -> None:
+    graph, weights = three_convolutions
     with closing(open_device("sim:v100")) as device:
         assert read_layouts(device, graph, weights, "aten") == {}

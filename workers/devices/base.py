@@ -89,6 +89,18 @@ class MemoryUse:
     peak_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """How a part of a model is run so that it finds the caches as it does in the whole. The first
+    ``lead_in`` launches of its Plan, one after the other, are Units from before the part that make
+    what it reads: they run first and are not timed. Before them, as many bytes are read as the
+    other Units have weights, and as many are written as the others' values take at a time."""
+
+    lead_in: int
+    weights_bytes: int
+    values_bytes: int
+
+
 class Executable(ABC):
     """A Plan made ready on a device: weights loaded, streams up. Close it to free them."""
 
@@ -105,6 +117,14 @@ class Executable(ABC):
     @abstractmethod
     def time(self, inputs: Mapping[str, Tensor], repeats: int) -> list[float]:
         """Run ``repeats`` times back to back; the latency of each run in ms. No warm-up."""
+
+    def time_within(
+        self, inputs: Mapping[str, Tensor], repeats: int, surroundings: Surroundings
+    ) -> list[float]:
+        """As ``time``, but for a part of a model as it runs within the whole: the latency of each
+        run from the end of its last launch that leads in, or from its start if there is none. Only
+        for devices with ``cache_bytes``; raises DeviceError on others."""
+        raise DeviceError("this device does not time parts of a model within the whole")
 
     @abstractmethod
     def values(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -149,6 +169,12 @@ class Device(ABC):
     @property
     @abstractmethod
     def facts(self) -> DeviceFacts: ...
+
+    @property
+    def cache_bytes(self) -> int:
+        """How much the largest caches hold of what a run may find there; 0 where it makes no
+        difference, or where executables cannot ``time_within``."""
+        return 0
 
     @abstractmethod
     def prepare(

@@ -15,7 +15,8 @@ from workers.devices.allocator import keep_freed_memory
 from workers.devices.base import Device, DeviceError, DeviceFacts, Executable
 from workers.devices.checks import check_provider
 from workers.devices.cpu_executable import CpuExecutable
-from workers.devices.cpu_facts import read_cpu
+from workers.devices.cpu_facts import largest_caches, read_cpu
+from workers.devices.cpu_surroundings import Scratch
 from workers.devices.cpu_workers import Worker
 from workers.devices.openmp import release_team
 from workers.devices.providers.base import KernelProvider
@@ -44,13 +45,19 @@ class CpuDevice(Device):
         keep_freed_memory()
         self._facts = read_cpu()
         self._cores = sorted(os.sched_getaffinity(0))
+        self._cache_bytes = largest_caches(self._cores)
         self._workers: dict[tuple[int, ...], list[Worker]] = {}
         self._lock = Lock()
+        self._scratch = Scratch()
         self._closed = False
 
     @property
     def facts(self) -> DeviceFacts:
         return self._facts
+
+    @property
+    def cache_bytes(self) -> int:
+        return self._cache_bytes
 
     def prepare(
         self,
@@ -71,7 +78,9 @@ class CpuDevice(Device):
         if missing:
             raise DeviceError(f"graph {graph.name!r} needs weight {missing[0]!r}, which is missing")
         units = _compile(providers.create(provider), graph, weights, arrangement)
-        return CpuExecutable(graph, units, weights, arrangement, workers, cores, self._lock)
+        return CpuExecutable(
+            graph, units, weights, arrangement, workers, cores, self._lock, self._scratch
+        )
 
     def close(self) -> None:
         with self._lock:

@@ -16,11 +16,13 @@ from workers.devices.base import (
     Executable,
     MemoryUse,
     Span,
+    Surroundings,
     Timeline,
 )
 from workers.devices.checks import check_inputs
 from workers.devices.cpu_memory import LiveStorages, Weights
 from workers.devices.cpu_program import Action, Program, free, launch, make_program, timed
+from workers.devices.cpu_surroundings import Scratch, disturbance
 from workers.devices.cpu_workers import Worker
 from workers.devices.signals import BlockingSignal, Signal, SpinningSignal
 from workers.graph.graph import Graph
@@ -31,8 +33,9 @@ from workers.schedules.arrangement import Arrangement
 
 class CpuExecutable(Executable):
     """Runs on ``workers``, one for each host of the arrangement; ``lock`` keeps other executables
-    off them meanwhile. ``cores`` are the machine's numbers of the arrangement's cores. Values live
-    in one dictionary that all hosts share."""
+    off them meanwhile. ``cores`` are the machine's numbers of the arrangement's cores, ``scratch``
+    is memory to displace what is in the caches. Values live in one dictionary that all hosts
+    share."""
 
     def __init__(
         self,
@@ -43,9 +46,11 @@ class CpuExecutable(Executable):
         workers: Sequence[Worker],
         cores: tuple[int, ...],
         lock: Lock,
+        scratch: Scratch,
     ) -> None:
         self._graph, self._arrangement = graph, arrangement
         self._workers, self._cores, self._lock = tuple(workers), cores, lock
+        self._scratch = scratch
         self._values: dict[str, Tensor] = {}
         self._constants = {name: weights[name] for name in graph.outputs if name in graph.weights}
         self._weights = Weights(weights[name] for name in graph.weights)
@@ -75,7 +80,31 @@ class CpuExecutable(Executable):
         return self._execute(inputs, 1, self._programs)[0]
 
     def time(self, inputs: Mapping[str, Tensor], repeats: int) -> list[float]:
-        return self._execute(inputs, repeats, self._programs)[1]
+        return _milliseconds(self._execute(inputs, repeats, self._programs)[1])
+
+    def time_within(
+        self, inputs: Mapping[str, Tensor], repeats: int, surroundings: Surroundings
+    ) -> list[float]:
+        """What leads in runs on all threads of the first host, so what comes before it does, too,
+        and displaces what the caches of all these cores held."""
+        self._refuse_if_closed()
+        host, worker = self._arrangement.hosts[0], self._workers[0]
+        disturb = disturbance(surroundings, self._scratch)
+        begins: list[int] = []
+
+        def before() -> None:
+            worker.take(self._cores[host.cores[0]], len(host.cores))
+            disturb()
+
+        launches = {name: launch(unit, self._values) for name, unit in self._units.items()}
+        if surroundings.lead_in:
+            last = host.steps[surroundings.lead_in - 1].unit
+            launches[last] = timed(launches[last], lambda _, end: begins.append(end))
+        programs = self._make_programs(launches, partial(free, self._values))
+        _, runs = self._execute(inputs, repeats, programs, before=before)
+        if not surroundings.lead_in:
+            return _milliseconds(runs)
+        return _milliseconds([(begin, end) for begin, (_, end) in zip(begins, runs, strict=True)])
 
     def values(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         self._refuse_if_closed()
@@ -189,10 +218,11 @@ class CpuExecutable(Executable):
         repeats: int,
         programs: Sequence[Program],
         wanted: Sequence[str] | None = None,
-    ) -> tuple[dict[str, Tensor], list[float]]:
-        """Run ``repeats`` times; the last run's ``wanted`` values, which are the graph's outputs
-        unless named, and each run's latency in ms."""
-        latencies: list[float] = []
+        before: Action | None = None,
+    ) -> tuple[dict[str, Tensor], list[tuple[int, int]]]:
+        """Run ``repeats`` times, each after ``before`` on the first host; the last run's ``wanted``
+        values, which are the graph's outputs unless named, and each run's start and end in ns."""
+        runs: list[tuple[int, int]] = []
         outputs: dict[str, Tensor] = {}
         finished = BlockingSignal()
         with self._lock:
@@ -206,7 +236,9 @@ class CpuExecutable(Executable):
                 self._running = True
             for number, worker in enumerate(self._workers[1:]):
                 worker.submit(partial(self._follow, programs[number + 1], number))
-            self._workers[0].submit(partial(self._lead, programs[0], repeats, latencies, finished))
+            self._workers[0].submit(
+                partial(self._lead, programs[0], repeats, before, runs, finished)
+            )
             try:
                 finished.wait()
             except BaseException:
@@ -224,10 +256,15 @@ class CpuExecutable(Executable):
                 self._values.clear()
         if failures:
             raise failures[0]
-        return outputs, latencies
+        return outputs, runs
 
     def _lead(
-        self, program: Program, repeats: int, latencies: list[float], finished: Signal
+        self,
+        program: Program,
+        repeats: int,
+        before: Action | None,
+        runs: list[tuple[int, int]],
+        finished: Signal,
     ) -> None:
         """The first host's part: time each run, and let the followers go at the end."""
         for repeat in range(repeats):
@@ -236,13 +273,15 @@ class CpuExecutable(Executable):
             if repeat:
                 for name in self._computed:
                     self._values.pop(name, None)
+            if before is not None and not self._succeeds(before):
+                break
             start = perf_counter_ns()
             for follower in self._starts:
                 follower.send()
             self._perform(program)
             for follower in self._ends:
                 follower.wait()
-            latencies.append((perf_counter_ns() - start) / 1e6)
+            runs.append((start, perf_counter_ns()))
         self._over = True
         for follower in self._starts:
             follower.send()
@@ -276,6 +315,15 @@ class CpuExecutable(Executable):
             failures.append(failure)
         program.exchange_signals(start=_at(actions, program))
 
+    def _succeeds(self, before: Action) -> bool:
+        try:
+            before()
+        except Exception as error:
+            failure = DeviceError(f"what comes before a timed run failed: {error}")
+            failure.__cause__ = error
+            self._failures.append(failure)
+        return not self._failures
+
     def _refuse_if_closed(self) -> None:
         if self._closed or any(worker.closed for worker in self._workers):
             raise DeviceError(f"the executable of graph {self._graph.name!r} is closed")
@@ -284,6 +332,11 @@ class CpuExecutable(Executable):
 def _at(actions: Iterator[Action], program: Program) -> int:
     """Which action the iterator gave last: told afterwards, so that no launch pays for counting."""
     return len(program.actions) - length_hint(actions) - 1
+
+
+def _milliseconds(runs: Sequence[tuple[int, int]]) -> list[float]:
+    """How long each took, of starts and ends in ns."""
+    return [(end - start) / 1e6 for start, end in runs]
 
 
 def _signal(spin: bool) -> Signal:

@@ -6,6 +6,8 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from workers.devices.cuda.builds import torch_versions
 _FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "asimd", "sve")
 """Instruction sets that the CPU libraries choose kernels by."""
 
-_SETTINGS = (
+SETTINGS = (
     "OMP_WAIT_POLICY",
     "GOMP_SPINCOUNT",
     "OMP_PROC_BIND",
@@ -26,6 +28,9 @@ _SETTINGS = (
     "MKL_ENABLE_INSTRUCTIONS",
 )
 """Environment variables that change how fast the same operator runs."""
+
+_SYSTEM = Path("/sys/devices/system/cpu")
+_UNTOLD_CACHE_BYTES = 32 << 20
 
 _KERNELS = 2
 """Raised when a provider calls something else for the same Unit, so that older measurements are
@@ -44,7 +49,7 @@ def read_cpu() -> DeviceFacts:
         "flags": [flag for flag in _FLAGS if flag in flags],
         "cores": cores,
         "memory_gib": round(memory / 2**30),
-        "settings": {name: os.environ[name] for name in _SETTINGS if name in os.environ},
+        "settings": {name: os.environ[name] for name in SETTINGS if name in os.environ},
         "versions": versions,
         "kernels": _KERNELS,
     }
@@ -59,6 +64,23 @@ def read_cpu() -> DeviceFacts:
         versions=versions,
         providers=_providers(),
     )
+
+
+def largest_caches(cores: Iterable[int], system: Path = _SYSTEM) -> int:
+    """Bytes of the caches next to memory that these cores use, each once; 32 MiB where Linux does
+    not tell."""
+    found = {}
+    for core in cores:
+        levels = []
+        for cache in (system / f"cpu{core}/cache").glob("index*"):
+            with suppress(OSError, ValueError):
+                size = int((cache / "size").read_text().strip().removesuffix("K")) * 1024
+                shared = (cache / "shared_cpu_list").read_text().strip()
+                levels.append((int((cache / "level").read_text()), shared, size))
+        if levels:
+            level, shared, size = max(levels)
+            found[level, shared] = size
+    return sum(found.values()) or _UNTOLD_CACHE_BYTES
 
 
 def _providers() -> tuple[str, ...]:

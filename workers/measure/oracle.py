@@ -24,6 +24,7 @@ from workers.measure.recheck import TURNS, measure_in_turns
 from workers.measure.roofline import measured_roofline
 from workers.measure.serial import Candidate, Measurer, SerialMeasurer
 from workers.measure.subgraph import subgraph
+from workers.measure.surroundings import Neighbourhood
 from workers.measure.unit_profiles import profile_units
 from workers.schedulers.base import BUDGET, SchedulerError, StageLatency
 from workers.schedules.lower import lower
@@ -241,21 +242,24 @@ class MeasuringOracle:
         return mergeable(self._graph, stage.units) if stage.strategy == "merge" else None
 
     def _candidate(self, stage: Stage) -> Candidate:
-        """The stage as a graph of its own. One that is merged is rewritten first."""
-        schedule: Schedule = StageSchedule("stage", (stage,))
-        part = subgraph(self._graph, stage.units)
+        """The stage as a graph of its own, with the Units that lead in to it where that matters.
+        One that is merged is rewritten first."""
+        before = self._before(stage)
+        schedule: Schedule = StageSchedule("stage", (*(Stage(((u,),)) for u in before), stage))
+        part = subgraph(self._graph, [*before, *stage.units])
         weights = {name: self._weights[name] for name in part.weights if name in self._weights}
         if stage.strategy == "merge":
             merged = merge_stages(schedule, part, weights)
             schedule, part, weights = merged.schedule, merged.graph, dict(merged.weights)
         layouts = {name: self._layouts[name] for name in part.inputs if name in self._layouts}
         plan = lower(schedule, part, self.parallelism)
-        return Candidate(part, weights, plan, self._provider, layouts)
+        surroundings = self._neighbourhood.of(stage.units) if self._neighbourhood else None
+        return Candidate(part, weights, plan, self._provider, layouts, surroundings)
 
     def _key(self, stage: Stage) -> ProfileKey:
-        """The structure of the Units, how they are grouped, each group's threads, and the layouts
-        of inputs that are not contiguous. A merged stage is one Unit on all threads, unless the
-        stage gives that one's."""
+        """The structure of the Units, how they are grouped, each group's threads, the layouts of
+        inputs that are not contiguous, and what surrounds the stage where that matters. A merged
+        stage is one Unit on all threads, unless the stage gives that one's."""
         positions = [self._graph.index[name] for name in stage.units]
         groups = "|".join(str(len(group)) for group in stage.groups)
         count = 1 if stage.strategy == "merge" else len(stage.groups)
@@ -265,16 +269,28 @@ class MeasuringOracle:
             device_fingerprint=self._device.facts.fingerprint,
             provider=self._provider,
             context=f"{stage.strategy} threads={'+'.join(map(str, threads))}"
-            f"{self._layouts_of(stage)}",
+            f"{self._layouts_of(stage)}"
+            f"{self._neighbourhood.words(stage.units) if self._neighbourhood else ''}",
             signature=f"{self._signatures.of(positions)}:{groups}",
         )
+
+    @cached_property
+    def _neighbourhood(self) -> Neighbourhood | None:
+        """None where caches make no difference."""
+        if not self._device.cache_bytes:
+            return None
+        return Neighbourhood(self._graph, self._signatures, self._device.cache_bytes)
 
     @cached_property
     def _layouts(self) -> dict[str, Layout]:
         return read_layouts(self._device, self._graph, self._weights, self._provider)
 
+    def _before(self, stage: Stage) -> tuple[str, ...]:
+        """The Units that run before the stage whenever it is timed."""
+        return self._neighbourhood.lead_in(stage.units) if self._neighbourhood else ()
+
     def _layouts_of(self, stage: Stage) -> str:
-        """In words for the key: which of the stage's inputs, by position, lies how."""
+        """In words for the key: which of the inputs, by position, lies how."""
         if not self._layouts:
             return ""
         found = [
@@ -285,9 +301,9 @@ class MeasuringOracle:
         return f" layouts={','.join(found)}" if found else ""
 
     def _inputs_of(self, stage: Stage) -> Sequence[str]:
-        """What the stage reads and does not compute, in the order of its Units in the stage, which
-        is that of the signature."""
-        units = [self._graph.unit(name) for name in stage.units]
+        """What the Units that run before the stage, and then its own, read and do not compute, in
+        the order of the signatures."""
+        units = [self._graph.unit(name) for name in (*self._before(stage), *stage.units)]
         made = {name for unit in units for name in unit.outputs}
         return [*dict.fromkeys(n for unit in units for n in unit.inputs if n not in made)]
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from workers.devices.base import Device, DeviceError, Executable
+from workers.devices.base import Device, DeviceError, Executable, Surroundings
 from workers.graph.graph import Graph
 from workers.graph.random_inputs import random_inputs
 from workers.measure.layouts import Layout, laid_out
@@ -39,13 +39,16 @@ class Effort:
 @dataclass(frozen=True)
 class Candidate:
     """What to measure: a Plan of a Graph with its weights, run with the kernels of ``provider`` on
-    inputs of which those named in ``layouts`` are not contiguous (``workers.measure.layouts``)."""
+    inputs of which those named in ``layouts`` are not contiguous (``workers.measure.layouts``).
+    With ``surroundings`` it is a part of a model and timed as within the whole
+    (``workers.measure.surroundings``)."""
 
     graph: Graph
     weights: Mapping[str, Tensor]
     plan: Plan
     provider: str = "aten"
     layouts: Mapping[str, Layout] = field(default_factory=dict)
+    surroundings: Surroundings | None = None
 
     def inputs(self, seed: int) -> dict[str, Tensor]:
         """Random inputs, each with its layout."""
@@ -64,6 +67,14 @@ class Batch:
 
 
 Taken = Callable[[int, Measurement], None]
+
+
+class Timed(Protocol):
+    """What can be timed: an Executable, or a program of somebody else's."""
+
+    def time(self, inputs: Mapping[str, Tensor], repeats: int) -> list[float]:
+        """Run ``repeats`` times back to back; the latency of each run in ms. No warm-up."""
+        ...
 
 
 class Measurer(Protocol):
@@ -140,15 +151,23 @@ class SerialMeasurer:
             with self.device.prepare(
                 candidate.graph, candidate.weights, candidate.plan, candidate.provider
             ) as executable:
-                inputs = candidate.inputs(self.seed)
-                latency = warm_up(executable, inputs, self.effort.warm_up_ms)
-                latencies = executable.time(inputs, self.effort.repeats(latency))
+                latencies = self._time(executable, candidate)
         except DeviceError as error:
             return Measurement.failed(_kind(error), str(error))
         return Measurement.of(latencies, simulated=self.device.facts.simulated)
 
+    def _time(self, executable: Executable, candidate: Candidate) -> list[float]:
+        inputs = candidate.inputs(self.seed)
+        latency = warm_up(executable, inputs, self.effort.warm_up_ms)
+        if candidate.surroundings is None:
+            return executable.time(inputs, self.effort.repeats(latency))
+        start = time.perf_counter()
+        executable.time_within(inputs, 1, candidate.surroundings)
+        taken = (time.perf_counter() - start) * 1e3
+        return executable.time_within(inputs, self.effort.repeats(taken), candidate.surroundings)
 
-def warm_up(executable: Executable, inputs: Mapping[str, Tensor], limit_ms: float) -> float:
+
+def warm_up(executable: Timed, inputs: Mapping[str, Tensor], limit_ms: float) -> float:
     """Run until the latency no longer falls: the median of the last three runs is not 3 % below
     that of the three before them, so that one quick or slow run decides nothing. Ends in any case
     when the runs took ``limit_ms`` together. Returns the median of the last three in ms."""

@@ -1,0 +1,78 @@
+"""What surrounds a stage in its model, so that it is timed with the caches as it finds them there.
+
+Timed again and again by itself, a stage finds its weights, its inputs and the memory of its outputs
+in the caches, where it left them; in the whole model everything else has run since. So before each
+timed run others' memory is touched, as much of it as the rest of the model touches, and the Units
+that the stage reads from are run: where their kernels left the inputs, and in which core's caches,
+nothing else can imitate. What is timed begins when the last of them ends, as it does in the Plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from workers.devices.base import Surroundings
+from workers.graph.graph import Graph
+from workers.graph.signature import Signatures
+from workers.schedules.buffers import assign_buffers
+from workers.schedules.lower import lower
+from workers.schedules.schedule import Stage, StageSchedule
+
+_CACHES = 2
+"""Touching this many times what the caches hold leaves nothing else in them, though they may not
+drop what was used longest ago first."""
+
+_LEAST_BYTES = 1 << 18
+"""Less than this displaces nothing but what the smallest caches hold."""
+
+
+class Neighbourhood:
+    """The surroundings of the stages of one graph on one device: ``cache_bytes`` is what the
+    device's caches hold."""
+
+    def __init__(self, graph: Graph, signatures: Signatures, cache_bytes: int) -> None:
+        self._graph, self._signatures = graph, signatures
+        self._most = _CACHES * cache_bytes
+        self._weights = sum(spec.nbytes for spec in graph.specs(graph.weights))
+        one_by_one = StageSchedule("whole", tuple(Stage(((u.name,),)) for u in graph.units))
+        self._values = assign_buffers(lower(one_by_one, graph, 1), graph).peak_bytes
+
+    def lead_in(self, units: Sequence[str]) -> tuple[str, ...]:
+        """The Units that make what these read, in the graph's order."""
+        chosen = {self._graph.index[name] for name in units}
+        read = {name for position in chosen for name in self._graph.units[position].inputs}
+        makers = {self._graph.producers[name] for name in read if name in self._graph.producers}
+        return tuple(self._graph.units[position].name for position in sorted(makers - chosen))
+
+    def of(self, units: Sequence[str]) -> Surroundings:
+        """Of a stage of these Units. Amounts are rounded, so that equal stages of models of about
+        the same size have the same surroundings."""
+        here = [*self.lead_in(units), *units]
+        weights = {name for unit in here for name in self._graph.unit(unit).weights}
+        made = {name for unit in here for name in self._graph.unit(unit).outputs}
+        own, values = self._bytes(weights), self._bytes(made)
+        return Surroundings(
+            lead_in=len(here) - len(units),
+            weights_bytes=rounded(min(self._weights - own, self._most)),
+            values_bytes=rounded(min(self._values - values, self._most)),
+        )
+
+    def words(self, units: Sequence[str]) -> str:
+        """For the key of a measurement: what ran before, by structure, and the bytes touched."""
+        given, before = self.of(units), self.lead_in(units)
+        text = f" within={given.weights_bytes >> 10}K+{given.values_bytes >> 10}K"
+        if before:
+            positions = [self._graph.index[name] for name in (*before, *units)]
+            text += f" after={self._signatures.of(positions)[:16]}"
+        return text
+
+    def _bytes(self, names: set[str]) -> int:
+        return sum(self._graph.values[name].nbytes for name in names)
+
+
+def rounded(amount: int) -> int:
+    """To a power of √2; nothing if it is hardly anything."""
+    if amount < _LEAST_BYTES:
+        return 0
+    return int(2 ** (round(2 * math.log2(amount)) / 2)) >> 10 << 10
