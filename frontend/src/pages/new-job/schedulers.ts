@@ -2,5 +2,6 @@
 export const SCHEDULER_NOTES: Record<string, string> = {
   sequential: "One operator after another: the baseline that every other is compared with.",
   greedy: "Everything that is ready runs side by side, stage by stage. No measuring.",
+  nimble: "All that can run side by side does, on streams with the fewest waits. No measuring.",
   ios: "Dynamic programming over stages, on measured latencies. Takes longest; how it searches is under Advanced.",
 };
