@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from torch import Tensor
 
-from workers.devices.base import Executable
 from workers.measure.measurement import Measurement
 from workers.measure.report import SampleReport, report
-from workers.measure.serial import warm_up
+from workers.measure.serial import Timed, warm_up
 from workers.measure.statistics import ENOUGH, median_ratio, ratio_interval
 
 Verdict = Literal["faster", "slower", "no difference"]
-Ended = Literal["precise", "time", "rounds"]
+Ended = Literal["precise", "time", "rounds", "dropped"]
+"""What ended the rounds: see Care. ``dropped`` is a contender that left a tournament early."""
 
 TIE = 0.01
 """Two contenders this close are not told apart. Preparing the same Plan again moves its weights and
 code in memory, which no number of rounds averages out: a finer difference is real here and now, and
 gone after the next start. Simulated time has no such luck and needs no such band."""
+
+_ROUNDING = 1e-9
+"""Of a ratio of simulated latencies: more than rounding ever adds up to."""
 
 _SLOW_MS = 100.0
 """Slower than this, a run is too long for what the one before left in the caches to matter."""
@@ -67,7 +70,7 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        tie = 0.0 if self.measurement.simulated else TIE
+        tie = tie_band(self.measurement.simulated)
         if self.measurement.samples < ENOUGH:
             return "no difference"
         if self.low > 1 + tie:
@@ -76,7 +79,7 @@ class Comparison:
 
 
 def compare(
-    executables: Mapping[str, Executable],
+    executables: Mapping[str, Timed],
     inputs: Mapping[str, Tensor],
     baseline: str,
     care: Care | None = None,
@@ -97,42 +100,110 @@ def compare(
     care = care or Care()
     started = clock()
     slowest = max(warm_up(entry, inputs, care.warm_up_ms) for entry in executables.values())
-    runs = 1 if slowest > _SLOW_MS else 2
-    order = np.random.default_rng(seed)
     names = list(executables)
-    samples: dict[str, list[float]] = {name: [] for name in names}
-    rounds, checkpoint = 0, ENOUGH if simulated else max(ENOUGH, care.min_rounds)
-    ended: Ended = "rounds"
-    while rounds < max(care.max_rounds, ENOUGH):
-        for position in order.permutation(len(names)):
-            name = names[position]
-            samples[name].append(executables[name].time(inputs, runs)[-1])
-        rounds += 1
-        if rounds >= checkpoint:
-            if all(_settled(samples[baseline], own, care, seed) for own in samples.values()):
-                ended = "precise"
-                break
-            checkpoint = math.ceil(checkpoint * 1.3)
-        if rounds >= ENOUGH and clock() - started > care.limit_s * len(names):
-            ended = "time"
-            break
+    rounds = Rounds(executables, inputs, dict.fromkeys(names, runs_in_a_turn(slowest)), seed)
+    samples = rounds.samples
+
+    def take() -> None:
+        for name in rounds.order(names):
+            rounds.turn(name)
+
+    ended = rounds_until(
+        take,
+        settled=lambda: all(
+            settled(samples[baseline], own, care.precise, seed) for own in samples.values()
+        ),
+        late=lambda: clock() - started > care.limit_s * len(names),
+        least=ENOUGH if simulated else care.min_rounds,
+        most=care.max_rounds,
+    )
     return {
-        name: Comparison(
-            name=name,
-            measurement=Measurement.of(latencies, simulated),
-            speedup=median_ratio(samples[baseline], latencies),
-            low=interval[0],
-            high=interval[1],
-            report=report(latencies),
-            ended=ended,
-        )
-        for name, latencies in samples.items()
-        for interval in (ratio_interval(samples[baseline], latencies, seed),)
+        name: comparison(name, own, samples[baseline], ended, simulated, seed)
+        for name, own in samples.items()
     }
 
 
-def _settled(baseline: list[float], own: list[float], care: Care, seed: int) -> bool:
-    """Whether more rounds would tell nothing new."""
-    low, high = (math.log(bound) for bound in ratio_interval(baseline, own, seed))
-    effect = abs(math.log(median_ratio(baseline, own)))
-    return (high - low) / 2 <= max(care.precise, effect / 4)
+def runs_in_a_turn(latency_ms: float) -> int:
+    """How often a contender runs in its turn; the last run counts."""
+    return 1 if latency_ms > _SLOW_MS else 2
+
+
+class Rounds:
+    """Latencies in ms of contenders that take turns: those of one round were taken side by side.
+    ``runs`` is how often each runs in its turn."""
+
+    def __init__(
+        self,
+        contenders: Mapping[str, Timed],
+        inputs: Mapping[str, Tensor],
+        runs: Mapping[str, int],
+        seed: int,
+    ) -> None:
+        self._contenders, self._inputs, self._runs = contenders, inputs, runs
+        self._random = np.random.default_rng(seed)
+        self.samples: dict[str, list[float]] = {name: [] for name in contenders}
+
+    def order(self, names: Sequence[str]) -> list[str]:
+        """The names in the order of the next round, drawn anew each time."""
+        return [names[position] for position in self._random.permutation(len(names))]
+
+    def turn(self, name: str) -> None:
+        """Let one contender run, and keep its last run's latency."""
+        self.samples[name].append(self._contenders[name].time(self._inputs, self._runs[name])[-1])
+
+
+def rounds_until(
+    take: Callable[[], None],
+    settled: Callable[[], bool],
+    late: Callable[[], bool],
+    least: int,
+    most: int,
+    enough: int = ENOUGH,
+) -> Ended:
+    """Take rounds until they are ``settled``, which is asked from the ``least``-th on and ever more
+    seldom; until there are ``most``; or until it is ``late``, but never fewer than ``enough``."""
+    made, checkpoint = 0, max(enough, least)
+    while made < max(most, enough):
+        take()
+        made += 1
+        if made >= checkpoint:
+            if settled():
+                return "precise"
+            checkpoint = math.ceil(checkpoint * 1.3)
+        if made >= enough and late():
+            return "time"
+    return "rounds"
+
+
+def settled(reference: Sequence[float], own: Sequence[float], precise: float, seed: int) -> bool:
+    """Whether more rounds would tell nothing new: the interval of the ratio is as ``precise`` as
+    asked for, or a quarter as wide as the difference. Looks at widths, never at who is ahead."""
+    low, high = (math.log(bound) for bound in ratio_interval(reference, own, seed))
+    effect = abs(math.log(median_ratio(reference, own)))
+    return (high - low) / 2 <= max(precise, effect / 4)
+
+
+def comparison(
+    name: str,
+    own: Sequence[float],
+    baseline: Sequence[float],
+    ended: Ended,
+    simulated: bool,
+    seed: int,
+) -> Comparison:
+    """One contender against the baseline, from latencies of the same rounds."""
+    low, high = ratio_interval(baseline, own, seed)
+    return Comparison(
+        name=name,
+        measurement=Measurement.of(own, simulated),
+        speedup=median_ratio(baseline, own),
+        low=low,
+        high=high,
+        report=report(own),
+        ended=ended,
+    )
+
+
+def tie_band(simulated: bool) -> float:
+    """How far two contenders may differ, relatively, and be called equally fast."""
+    return _ROUNDING if simulated else TIE

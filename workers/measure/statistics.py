@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,20 +38,27 @@ def median(samples: Sequence[float]) -> float:
     return float(np.median(samples))
 
 
-def median_interval(samples: Sequence[float], seed: int = 0) -> tuple[float, float]:
-    """A 95 % interval of the median: the percentile interval of a block bootstrap, widened to the
-    order statistics that hold it in any case if the samples are independent.
+def median_interval(
+    samples: Sequence[float], seed: int = 0, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """An interval of the median, of 95 % unless told: the percentile interval of a block bootstrap,
+    widened to the order statistics that hold it in any case if the samples are independent.
 
-    Fewer than ENOUGH samples give their extremes, which hold the median less often than that.
+    Fewer than ``enough`` samples give their extremes, which hold the median less often than that.
     Deterministic for a seed; raises ValueError for no samples.
     """
     values = np.asarray(samples, dtype=np.float64)
     if not values.size:
         raise ValueError("the interval of no samples is undefined")
-    low, high = _order_interval(values)
-    tail = (1 - CONFIDENCE) / 2 * 100
+    low, high = _order_interval(values, confidence)
+    tail = (1 - confidence) / 2 * 100
     resampled = np.percentile(_resampled_medians(values, seed), [tail, 100 - tail])
     return min(low, float(resampled[0])), max(high, float(resampled[1]))
+
+
+def enough(confidence: float) -> int:
+    """The fewest samples whose extremes hold the median with the confidence: 1 - 2 / 2ⁿ of it."""
+    return max(1, math.ceil(1 - math.log2(1 - confidence) - 1e-9))
 
 
 def median_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> float:
@@ -59,16 +67,20 @@ def median_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> fl
 
 
 def ratio_interval(
-    numerator: Sequence[float], denominator: Sequence[float], seed: int = 0
+    numerator: Sequence[float],
+    denominator: Sequence[float],
+    seed: int = 0,
+    confidence: float = CONFIDENCE,
 ) -> tuple[float, float]:
-    """A 95 % interval of the median of numerator / denominator where the ``i``-th samples of both
-    were taken side by side.
+    """An interval, of 95 % unless told, of the median of numerator / denominator where the
+    ``i``-th samples of both were taken side by side.
 
     The ratio of each pair is taken first: what slows both down alike, a drift or a burst, leaves
     it as it is, and neither shifts nor widens the interval. Raises ValueError if there are not as
     many of each.
     """
-    low, high = median_interval(_log_ratios(numerator, denominator).tolist(), seed)
+    ratios = _log_ratios(numerator, denominator).tolist()
+    low, high = median_interval(ratios, seed, confidence)
     return math.exp(low), math.exp(high)
 
 
@@ -119,21 +131,22 @@ def _log_ratios(numerator: Sequence[float], denominator: Sequence[float]) -> Vec
     return ratios
 
 
-def _order_interval(values: Vector) -> tuple[float, float]:
+def _order_interval(values: Vector, confidence: float) -> tuple[float, float]:
     """The narrowest pair of order statistics, symmetric in rank, that holds the median of the
     distribution with the confidence (the sign test's interval); the extremes if there is none."""
     ordered, count = np.sort(values), values.size
-    first = _samples_outside(len(ordered))
+    first = _samples_outside(len(ordered), confidence)
     return float(ordered[first]), float(ordered[count - 1 - first])
 
 
-def _samples_outside(count: int) -> int:
+def _samples_outside(count: int, confidence: float) -> int:
     """How many of ``count`` samples may be left out on either side: the most k for which a fair
     coin falls heads fewer than k + 1 times in ``count`` with no more than half the error."""
     if count > 1000:  # where the binomial is normal, and 2⁻ⁿ too small for a float
-        return int(count / 2 - 0.98 * math.sqrt(count)) - 1
+        deviations = NormalDist().inv_cdf((1 + confidence) / 2)
+        return int(count / 2 - deviations / 2 * math.sqrt(count)) - 1
     outside, below = 0, 0.0
-    while (below := below + math.comb(count, outside) / 2**count) <= (1 - CONFIDENCE) / 2:
+    while (below := below + math.comb(count, outside) / 2**count) <= (1 - confidence) / 2:
         outside += 1
     return max(outside - 1, 0)
 
