@@ -1,0 +1,108 @@
+"""What ``auto`` adds: IOS's stages in Opara's order, and the best of all refined."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.graphs import DIAMOND, SIDE, Dag, chain, dags, graph_of, wide
+from support.oracles import FakeClockOracle, longest_group, random_latency
+
+from workers import schedulers
+from workers.devices.sim.device import SimDevice
+from workers.graph.graph import Graph
+from workers.measure.oracle import MeasuringOracle
+from workers.measure.profile_index import MemoryIndex
+from workers.schedulers.auto.combine import across_stages, inside_stages
+from workers.schedulers.auto.propose import COMBINED, REFINED, propose
+from workers.schedulers.auto.refine import Effort
+from workers.schedulers.base import LatencyOracle
+from workers.schedules.lower import lower
+from workers.schedules.schedule import Schedule, Stage, StageSchedule
+from workers.schedules.validate import validate
+
+STAGES = StageSchedule(
+    "ios",
+    (Stage((("u0",),)), Stage((("u1",), ("u2",), ("u3",)), threads=(1, 2, 3)), Stage((("u4",),))),
+)
+
+
+def all_schedules(graph: Graph, oracle: LatencyOracle) -> dict[str, Schedule]:
+    return {
+        name: schedulers.create(name).schedule(graph, oracle).schedule
+        for name in schedulers.names()
+    }
+
+
+def test_groups_of_a_stage_are_launched_in_the_other_order() -> None:
+    order = ("u0", "u3", "u1", "u2", "u4")
+    stage = inside_stages(STAGES, order).stages[1]
+    assert stage.groups == (("u3",), ("u1",), ("u2",))
+    assert stage.threads == (3, 1, 2)
+
+
+def test_streams_of_stages_are_launched_in_the_other_order() -> None:
+    graph = graph_of(wide(3))
+    launches = across_stages(STAGES, ("u0", "u2", "u3", "u1", "u4"), graph, 1)
+    assert launches.order == (0, 2, 3, 1, 4)
+    lowered = lower(STAGES, graph, 1)
+    stream = {launch.unit: lowered.streams[launch.stream].threads for launch in lowered.launches}
+    for unit, number in zip(launches.order, launches.streams, strict=True):
+        assert launches.threads[number] == stream[f"u{unit}"]
+
+
+@settings(deadline=None, max_examples=15)
+@given(dag=dags(max_units=8), seed=st.integers(0, 10**6))
+def test_what_is_proposed_can_be_run(dag: Dag, seed: int) -> None:
+    graph = graph_of(dag)
+    oracle = FakeClockOracle(random_latency(seed, graph))
+    proposals = propose(graph, oracle, all_schedules(graph, oracle), Effort(trials=60), seed)
+    assert {one.name for one in proposals.found} | set(proposals.missing) == {COMBINED, REFINED}
+    for one in proposals.found:
+        assert one.schedule.scheduler == one.name
+        validate(lower(one.schedule, graph, 1), graph)
+        assert oracle.expected_latencies([one.schedule]) == [one.expected_ms]
+
+
+def test_on_a_simulated_gpu_the_refined_schedule_is_faster_than_all() -> None:
+    dag: Dag = ((), (0,), (0,), (0,), (1,), (2,), (2, 3), (4, 5), (6,), (7, 8))
+    graph = graph_of(dag)
+    oracle = MeasuringOracle(
+        graph, {"w": torch.zeros(SIDE, SIDE)}, SimDevice("v100"), MemoryIndex()
+    )
+    known = all_schedules(graph, oracle)
+    latencies = [answer.latency_ms for answer in oracle.schedule_latencies(list(known.values()))]
+    proposals = propose(graph, oracle, known, Effort(trials=200))
+    for one in proposals.found:
+        assert oracle.schedule_latencies([one.schedule])[0].latency_ms == one.expected_ms
+    best = min([*latencies, *(one.expected_ms for one in proposals.found)])
+    assert best <= min(latencies)
+    again = propose(graph, oracle, known, Effort(trials=200))
+    assert again == proposals
+
+
+def test_a_chain_leaves_nothing_to_refine() -> None:
+    graph = graph_of(chain(1))
+    oracle = FakeClockOracle(longest_group)
+    assert (
+        "nothing to refine" in propose(graph, oracle, all_schedules(graph, oracle)).missing[REFINED]
+    )
+
+
+def test_without_both_there_is_nothing_to_combine() -> None:
+    graph = graph_of(DIAMOND)
+    oracle = FakeClockOracle(longest_group)
+    known = {"ios": schedulers.create("ios").schedule(graph, oracle).schedule}
+    assert "both IOS" in propose(graph, oracle, known, Effort(trials=20)).missing[COMBINED]
+
+
+@pytest.mark.parametrize("merged", ["ios"])
+def test_stages_to_be_merged_take_no_part(merged: str) -> None:
+    graph = graph_of(wide(2))
+    oracle = FakeClockOracle(longest_group)
+    known = all_schedules(graph, oracle)
+    known[merged] = StageSchedule(
+        "ios", (Stage((("u0",),)), Stage((("u1",), ("u2",)), "merge"), Stage((("u3",),)))
+    )
+    assert COMBINED in propose(graph, oracle, known, Effort(trials=20)).missing

@@ -1,0 +1,152 @@
+"""What ``auto`` adds to what the schedulers found: combinations, and the best of all refined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from workers.graph.graph import Graph
+from workers.schedulers.auto.combine import across_stages, inside_stages
+from workers.schedulers.auto.launches import Launches, launches_of, schedule_of
+from workers.schedulers.auto.moves import Neighbourhood
+from workers.schedulers.auto.refine import Effort, refine
+from workers.schedulers.base import LatencyOracle, SchedulerError
+from workers.schedules.schedule import Schedule, StageSchedule
+
+COMBINED = "ios+opara"
+REFINED = "refined"
+
+STARTS = 3
+"""Of the schedules, how many the local search begins with: those that are expected to be fastest.
+It spends most of its time near the first."""
+
+MOST_STREAMS = 32
+"""As many as PyTorch hands out of one priority."""
+
+WORTH_IT = 1e-3
+"""A gain that a local search must expect to be proposed: less would vanish when it is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A schedule, what is expected of it in ms, and how it came about, in words."""
+
+    name: str
+    schedule: Schedule
+    expected_ms: float
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """What there is to try, and why something else is not."""
+
+    found: tuple[Proposal, ...]
+    missing: Mapping[str, str]
+
+
+def propose(
+    graph: Graph,
+    oracle: LatencyOracle,
+    known: Mapping[str, Schedule],
+    effort: Effort | None = None,
+    seed: int = 0,
+    expired: Callable[[], bool] = lambda: False,
+) -> Proposals:
+    """Combine and refine the schedules ``known`` by the names of those who found them.
+
+    A schedule with stages to be merged belongs to another graph and takes no part. Which
+    combination is proposed, and where the local search goes, is decided by what the oracle expects.
+    """
+    usable = {name: schedule for name, schedule in known.items() if not _merges(schedule)}
+    try:
+        combined = _combined(graph, oracle, usable)
+        refined = _refined(graph, oracle, usable, combined, effort, seed, expired)
+    except SchedulerError as error:
+        return Proposals((), {REFINED: str(error)})
+    proposals = (combined, refined)
+    missing = {}
+    if isinstance(refined, str):
+        missing[REFINED] = refined
+    if isinstance(combined, str):
+        missing[COMBINED] = combined
+    return Proposals(tuple(one for one in proposals if isinstance(one, Proposal)), missing)
+
+
+def _combined(graph: Graph, oracle: LatencyOracle, known: Mapping[str, Schedule]) -> Proposal | str:
+    """IOS's stages in Opara's order, inside stages or across them, or why not."""
+    stages, streams = known.get("ios"), known.get("opara")
+    if not isinstance(stages, StageSchedule) or streams is None:
+        return "needs schedules of both IOS, without merged stages, and Opara"
+    order = streams.units
+    inside = replace(inside_stages(stages, order), scheduler=COMBINED)
+    across = schedule_of(across_stages(stages, order, graph, oracle.parallelism), graph, COMBINED)
+    expected = oracle.expected_latencies([inside, across])
+    if expected[1] < expected[0]:
+        return Proposal(COMBINED, across, expected[1], "IOS's streams in Opara's launch order")
+    note = "IOS's stages, the groups of each in Opara's launch order"
+    return Proposal(COMBINED, inside, expected[0], note)
+
+
+def _refined(
+    graph: Graph,
+    oracle: LatencyOracle,
+    known: Mapping[str, Schedule],
+    combined: Proposal | str,
+    effort: Effort | None,
+    seed: int,
+    expired: Callable[[], bool],
+) -> Proposal | str:
+    """The best schedule refined by local search, or why not."""
+    schedules = dict(known)
+    if isinstance(combined, Proposal):
+        schedules[COMBINED] = combined.schedule
+    if len(graph.units) < 2 or not schedules:
+        return "there is nothing to refine"
+    parallelism = oracle.parallelism
+    launches = {
+        name: launches_of(schedule, graph, parallelism) for name, schedule in schedules.items()
+    }
+
+    def expected(asked: Sequence[Launches]) -> Sequence[float]:
+        return oracle.expected_latencies([schedule_of(one, graph, REFINED) for one in asked])
+
+    ranked = sorted(
+        zip(expected(list(launches.values())), launches.items(), strict=True),
+        key=lambda pair: pair[0],
+    )
+    if math.isinf(ranked[0][0]):
+        return "there was no time to measure the units that it would be guided by"
+    starts = [found for _, (_, found) in ranked[:STARTS]]
+    most = max(parallelism, *(found.stream_count for found in starts), _width_of(graph))
+    neighbourhood = Neighbourhood.of(
+        graph, _weights(graph, oracle), min(most, MOST_STREAMS), parallelism
+    )
+    found = refine(starts, neighbourhood, expected, effort, seed, expired)
+    begun = ranked[0][1][0]
+    tried = f"{found.trials:,} schedules tried" + (", until time was up" if found.cut_short else "")
+    if found.expected_ms > found.started_ms * (1 - WORTH_IT):
+        return f"nothing better than {begun} is expected: {tried}"
+    note = (
+        f"refined from {begun}: {found.expected_ms:.4g} ms expected in place of"
+        f" {found.started_ms:.4g} ms, {tried}"
+    )
+    return Proposal(REFINED, schedule_of(found.launches, graph, REFINED), found.expected_ms, note)
+
+
+def _merges(schedule: Schedule) -> bool:
+    return isinstance(schedule, StageSchedule) and any(
+        stage.strategy == "merge" for stage in schedule.stages
+    )
+
+
+def _weights(graph: Graph, oracle: LatencyOracle) -> list[float]:
+    """How long each Unit's kernels take."""
+    profiles = oracle.unit_profiles()
+    return [math.fsum(kernel.duration_ms for kernel in profiles[unit.name]) for unit in graph.units]
+
+
+def _width_of(graph: Graph) -> int:
+    """Streams that are worth having: as many as a Unit has successors somewhere, and two."""
+    return max(2, *(len(after) for after in graph.successors))
