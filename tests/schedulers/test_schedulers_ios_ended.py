@@ -63,6 +63,7 @@ def test_a_search_with_time_ends_as_its_mode_says(mode: Mode, gap: float, ended:
     result = search(FakeClockOracle(contended), mode, gap)
     assert result.ended == ended
     assert result.bound_holds
+    assert (result.states_visited == result.states) == (ended == "complete")
     assert result.predicted_ms is not None
     assert result.bound_ms is not None
     assert result.predicted_ms - result.bound_ms <= gap * result.predicted_ms + 1e-9

@@ -19,7 +19,7 @@ from workers.schedulers.endings import Pruning, components
 from workers.schedulers.ios.knowledge import Knowledge
 from workers.schedulers.ios.options import Strategies, make_options
 from workers.schedulers.ios.parts import divide
-from workers.schedulers.ios.paths import solve
+from workers.schedulers.ios.paths import Latencies, solve
 from workers.schedulers.ios.space import build_space
 from workers.schedulers.ios.stage_groups import groups_of
 from workers.schedulers.ios.substages import substages
@@ -248,17 +248,23 @@ def test_what_is_visited_and_pruned(dag: Dag, pruning: Pruning, seed: int, share
     best = min(sum(fastest[list(stages)]) for _, stages in found)
     floors = [sum(floor[list(stages)]) for _, stages in found]
     alive = [schedule for schedule, least in zip(found, floors, strict=True) if least < best]
-    reached = {
-        int(state)
-        for state in space.states
-        if any(all(fastest[stage] < math.inf for stage in s) for _, s in schedules(int(state)))
-    }
+    truth = np.array([device(known.stage(option)) for option in options])
+
+    def least(latencies: Latencies, state: int) -> float:
+        return min(math.fsum(latencies[list(stages)]) for _, stages in schedules(state))
+
+    visited = [
+        state
+        for state in space.states.tolist()
+        if math.isfinite(least(fastest, state)) and least(fastest, state) == least(floor, state)
+    ]
+    assert all(least(fastest, state) == least(truth, state) for state in visited)
     states = {state for through, _ in alive for state in through}
     stages = {stage for _, taken in alive for stage in taken}
     standing = known.standing
     assert standing.best.latency_ms == best
     assert standing.bound_ms == min(best, *floors)
-    assert standing.visited == len(reached)
+    assert standing.visited == len(visited)
     assert standing.states_pruned == len(space.states) - len(states)
     assert standing.stages_pruned == sum(
         bool(unmeasured[option]) and int(known.options.stage[option]) not in stages

@@ -92,8 +92,8 @@ class SearchProgress:
     ``block`` of ``blocks`` parts are solved: their best schedule equals their bound. A stage that
     can be run in several ways counts as often in ``stages_...``; ``stages_measured`` have an
     answer, ``stages_pruned`` need none, because no schedule with them beats the best one.
-    ``states_visited`` have a schedule of measured stages, through ``states_pruned`` no schedule
-    beats the best. ``best_ms`` is the whole graph's best predicted latency once one is known, and
+    Of ``states_visited`` the fastest schedule is known, through ``states_pruned`` no schedule of
+    the whole beats the best; both follow from the bounds, too. ``best_ms`` is the whole graph's best predicted latency once one is known, and
     no schedule within the search space is faster than ``bound_ms``, provided that the bounds of
     the stages not measured hold; ``bound_holds`` unless measured stages contradict what it follows
     from. It is lowered then by as much as they do, until something that they do not contradict

@@ -1538,9 +1538,11 @@ export interface components {
          *     ``block`` parts are solved. No schedule that the search considers is faster than ``bound_ms``,
          *     and none at all than ``critical_path_ms``, as long as ``bound_holds``; ``expected_ms`` is only
          *     what a model expects of the fastest.
-         *     ``states_visited`` have a schedule of measured stages; what is pruned is in no schedule that
-         *     beats the best. ``best_ms`` may rise where ``stages_rechecked`` does: what was luck is taken
-         *     back. ``ended`` is null until the last event of a search.
+         *     Of ``states_visited`` the fastest schedule is known, as Algorithm 1 of IOS knows it of a state
+         *     that it has visited; what is pruned is in no schedule that beats the best; both follow from the
+         *     bounds, too.
+         *     ``best_ms`` may rise where ``stages_rechecked`` does: what was luck is taken back. ``ended`` is
+         *     null until the last event of a search.
          */
         SearchEvent: {
             /** Batch Size */

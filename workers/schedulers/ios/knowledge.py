@@ -33,8 +33,8 @@ class Standing:
     ``best`` is made of measured stages only and no schedule is faster than ``bound_ms``, provided
     that the floors hold. Once they were contradicted, ``bound_ms`` follows from those that doubt
     what was not measured as much, and ``bound_holds`` says whether groups alone prove ``best``
-    optimal. ``visited`` states have a schedule of measured stages; through ``pruned``
-    states and stages no schedule is faster than the best.
+    optimal. Of ``visited`` states the fastest schedule is known, provided the same; through
+    ``pruned`` states and stages no schedule is faster than the best.
     """
 
     best: Solution
@@ -62,7 +62,7 @@ class Knowledge:
         self.standing = Standing(Solution(math.inf, one_by_one(part.space)), 0.0, 1, 0, 0)
         self.around: Latencies = np.zeros(len(part.space.stages))
         self.promising: NDArray[np.bool_] = np.ones(len(options), dtype=bool)
-        self._changed = True
+        self._changed, self._expected = True, False
 
     def stage(self, option: int) -> Stage:
         """The option as a Stage, at the part's first occurrence."""
@@ -80,9 +80,10 @@ class Knowledge:
         self._changed = True
 
     def expect(self, latencies: Latencies) -> None:
-        """Take other latencies of the measured options than their answers. The floors stay."""
+        """Take other latencies of the measured options than their answers. The floors stay, and
+        what is known of states."""
         self.latencies = latencies
-        self._changed = True
+        self._changed = self._expected = True
 
     def unmeasured(self) -> NDArray[np.bool_]:
         """Which options are not known yet."""
@@ -114,12 +115,14 @@ class Knowledge:
         through = self.around[self.options.stage] + self.floors.of_options()
         unmeasured = self.unmeasured()
         self.promising = unmeasured & (through < best.latency_ms)
+        # A state's fastest schedule is known where what was measured is as fast as any could be.
+        visited = int((np.isfinite(reached) & (reached <= cost)).sum())
         bound, holds = self._bound(float(cost[-1]), best.latency_ms)
         self.standing = Standing(
             best=best,
             bound_ms=min(bound, best.latency_ms),
             bound_holds=holds,
-            visited=int(np.isfinite(reached).sum()),
+            visited=self.standing.visited if self._expected else visited,
             states_pruned=int((cost + to_go >= best.latency_ms).sum()),
             stages_pruned=int((unmeasured & ~self.promising).sum()),
         )
