@@ -114,12 +114,25 @@ def test_there_are_steps_only_where_it_is_known_what_will_be_measured(
 
 def test_an_event_has_all_that_a_search_reports() -> None:
     known = {field.name for field in fields(SearchProgress)}
-    assert known - set(SearchEvent.model_fields) == {"remaining"}  # the JobProgress has that
+    in_progress = {"remaining", "rechecking"}  # of the job
+    assert known - set(SearchEvent.model_fields) == in_progress
 
 
 def test_an_event_says_how_many_stages_were_measured_again(kept: Kept, clock: Clock) -> None:
     reporting(kept, clock)(replace(STANDING, stages_rechecked=7))
     assert kept.searches[0].stages_rechecked == 7
+
+
+def test_that_stages_are_measured_again_is_said_at_once(kept: Kept, clock: Clock) -> None:
+    """It may take minutes, in which no report comes."""
+    observe = reporting(kept, clock)
+    observe(replace(STANDING, remaining=90))
+    observe(replace(STANDING, remaining=90, rechecking=1_200))
+    observe(replace(STANDING, remaining=90, stages_rechecked=1_200))
+    step = kept.steps[-1]
+    assert step.message == "ios, batch 1: measuring chosen stages again, 1,200 in turns"
+    assert step.eta_seconds is None
+    assert len(kept.steps) == len(kept.searches) == 2
 
 
 def test_service_and_schedulers_know_the_same_endings() -> None:

@@ -55,8 +55,9 @@ class Reporter:
 @dataclass
 class SearchReporter:
     """A SearchObserver for one scheduler, whose search ends at ``deadline`` (of ``time.monotonic``)
-    at the latest. It passes on the first report, the last, and those between at a pace that slows
-    down as the search goes on, so that a short search has a history and a long one is no flood."""
+    at the latest. It passes on the first report, the last, those before stages are measured again,
+    which are few, and others at a pace that slows down as the search goes on, so that a short
+    search has a history and a long one is no flood."""
 
     reporter: Reporter
     scheduler: str
@@ -69,10 +70,11 @@ class SearchReporter:
 
     def __call__(self, progress: SearchProgress) -> None:
         now = self.clock()
-        if progress.ended is None and now < self.due:
+        if progress.ended is None and not progress.rechecking and now < self.due:
             return
         elapsed = now - self._started
-        self.due = now + min(max(elapsed * PACE, SHORTEST_S), LONGEST_S)
+        if not progress.rechecking:
+            self.due = now + min(max(elapsed * PACE, SHORTEST_S), LONGEST_S)
         self.reporter.recorder.progress(self._job_progress(elapsed, progress))
         self.reporter.recorder.search(self._event(elapsed, progress))
 
@@ -80,11 +82,12 @@ class SearchReporter:
         """Stages that were measured, of those to be measured. Where that is open there is no whole
         to be a part of: what the bounds exclude says little of when the search will end."""
         measured, remaining = progress.stages_measured, progress.remaining
-        doing = (
-            f"{measured:,} of {progress.stages_total:,} stages measured"
-            if remaining is None
-            else "measuring stages"
-        )
+        if progress.rechecking:
+            doing = f"measuring chosen stages again, {progress.rechecking:,} in turns"
+        elif remaining is None:
+            doing = f"{measured:,} of {progress.stages_total:,} stages measured"
+        else:
+            doing = "measuring stages"
         return JobProgress(
             stage="tuning",
             step=measured,
@@ -95,7 +98,7 @@ class SearchReporter:
 
     def _event(self, elapsed: float, progress: SearchProgress) -> SearchEvent:
         facts = asdict(progress)
-        del facts["remaining"]
+        del facts["remaining"], facts["rechecking"]
         return SearchEvent(
             scheduler=self.scheduler,
             batch_size=self.reporter.batch_size,
@@ -106,9 +109,10 @@ class SearchReporter:
 
 def _eta(elapsed: float, left: float, progress: SearchProgress) -> float | None:
     """Seconds until the search is done at its present pace, at most what is ``left`` of the
-    budget; unknown before the first stage and while it is open which stages will be measured."""
+    budget; unknown before the first stage, while it is open which stages will be measured, and
+    while some are measured again."""
     if progress.ended is not None:
         return 0.0
-    if not progress.stages_measured or progress.remaining is None:
+    if not progress.stages_measured or progress.remaining is None or progress.rechecking:
         return None
     return max(0.0, min(elapsed / progress.stages_measured * progress.remaining, left))

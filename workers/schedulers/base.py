@@ -93,16 +93,18 @@ class SearchProgress:
     can be run in several ways counts as often in ``stages_...``; ``stages_measured`` have an
     answer, ``stages_pruned`` need none, because no schedule with them beats the best one.
     Of ``states_visited`` the fastest schedule is known, through ``states_pruned`` no schedule of
-    the whole beats the best; both follow from the bounds, too. ``best_ms`` is the whole graph's best predicted latency once one is known, and
-    no schedule within the search space is faster than ``bound_ms``, provided that the bounds of
-    the stages not measured hold; ``bound_holds`` unless measured stages contradict what it follows
+    the whole beats the best; both follow from the bounds, too.
+    ``best_ms`` is the whole graph's best predicted latency once one is known, and no schedule
+    within the search space is faster than ``bound_ms``, provided that the bounds of the stages not
+    measured hold; ``bound_holds`` unless measured stages contradict what it follows
     from. It is lowered then by as much as they do, until something that they do not contradict
     proves the best schedule optimal.
     Provided the same, no schedule of stages at all is faster than ``critical_path_ms``, however
     the space was pruned or divided; it is known once all single Units are measured.
     ``best_ms`` never rises but where ``stages_rechecked`` grew, and in the last report: luck is
     taken back there. ``expected_ms`` is what a model expects of the optimum, if the search has one.
-    ``remaining`` stages are still to be measured, if the search knows that. ``ended`` is set in the
+    ``remaining`` stages are still to be measured, if the search knows that. ``rechecking`` stages
+    are measured again from this report to the next, which may take long. ``ended`` is set in the
     last report of a search, and in no other.
     """
 
@@ -121,6 +123,7 @@ class SearchProgress:
     stages_pruned: int = 0
     bound_holds: bool = True
     remaining: int | None = None
+    rechecking: int = 0
     ended: Ended | None = None
     stages_rechecked: int = 0
 

@@ -77,7 +77,7 @@ class Search:
         self._report(observe)
         for _ in range(ROUNDS):
             in_time = in_time and self._explore(guide, batch, gap, observe)
-            if not self._recheck():
+            if not self._recheck(observe):
                 break
             self._report(observe)
         self._confirmation.settle()
@@ -103,7 +103,7 @@ class Search:
                 since = 0
             if granted := self._confirmation.grant(self._asked):
                 self._refresh()
-                self._recheck(granted)
+                self._recheck(observe, granted)
             self._report(observe)
         self._refresh()
         return in_time
@@ -171,11 +171,12 @@ class Search:
         self._asked += answered
         return answered > 0
 
-    def _recheck(self, limit: int | None = None) -> bool:
+    def _recheck(self, observe: SearchObserver, limit: int | None = None) -> bool:
         """Ask for the best schedules' stages again. False if none was left, or no time for any."""
         questions = self._confirmation.doubtful()[:limit]
         if not questions:
             return False
+        self._report(observe, rechecking=len(questions))
         answers = self._oracle.recheck(
             [self.parts[index].stage(option) for index, option in questions]
         )
@@ -247,7 +248,7 @@ class Search:
             for stage in known.standing.best.stages:
                 yield known.stage_at(known.best_option(stage), positions)
 
-    def _report(self, observe: SearchObserver) -> None:
+    def _report(self, observe: SearchObserver, rechecking: int = 0) -> None:
         standings = [known.standing for known in self.parts]
         observe(
             SearchProgress(
@@ -267,6 +268,7 @@ class Search:
                 states_pruned=sum(standing.states_pruned for standing in standings),
                 stages_pruned=sum(standing.stages_pruned for standing in standings),
                 remaining=self._total - self._asked if self._exhaustive else None,
+                rechecking=rechecking,
                 ended=self._ended,
             )
         )
