@@ -151,11 +151,11 @@ def test_strict_takes_as_many_streams_as_it_wants() -> None:
     assert [max(stream for _, stream in placed(s)) + 1 for s in found] == [40, 32]
 
 
-def test_by_default_less_of_a_wave_goes_first() -> None:
+def test_by_default_fewer_waves_go_first() -> None:
     """On the GPU the kernel with the larger block goes first, its grid being smaller."""
     profiles = {
         "u0": (kernel("u0"),),
-        "u1": (kernel("u1", blocks=500),),
+        "u1": (kernel("u1", blocks=900, duration=9.0),),  # of 864 at once
         "u2": (kernel("u2", blocks=2, threads=512, shared=4096),),
         "u3": (kernel("u3"),),
     }
@@ -170,6 +170,16 @@ def test_by_default_less_of_a_wave_goes_first() -> None:
     )
     strict = OparaScheduler(strict=True).schedule(graph, on_gpu)
     assert placed(strict.schedule) == [("u0", 0), ("u1", 0), ("u2", 1), ("u3", 0)]
+
+
+def test_of_what_leaves_room_the_longest_path_goes_first() -> None:
+    """u1 and u2 fill less than a wave; u2 leads to the long u4."""
+    dag: Dag = ((), (0,), (0,), (1,), (2,))
+    profiles = {f"u{n}": (kernel(f"u{n}", blocks=9 - n),) for n in range(4)}
+    profiles["u4"] = (kernel("u4", blocks=5000, duration=7.0),)
+    oracle = FakeClockOracle(longest_group, profiles=profiles, gpu=A100)
+    found = OparaScheduler().schedule(graph_of(dag), oracle)
+    assert [name for name, _ in placed(found.schedule)] == ["u0", "u2", "u1", "u3", "u4"]
 
 
 def test_on_a_cpu_fewer_bytes_go_first() -> None:

@@ -78,7 +78,7 @@ def launched(draw: st.DrawFn) -> tuple[Dag, list[int]]:
     count = len(dag)
     classes = draw(st.lists(st.booleans(), min_size=count, max_size=count))
     demands = draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
-    return dag, launch_order(dag, successors_of(dag), classes, demands)
+    return dag, launch_order(dag, successors_of(dag), classes, [(d,) for d in demands])
 
 
 @given(launched(), st.integers(1, 6))

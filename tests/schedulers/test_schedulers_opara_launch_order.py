@@ -38,7 +38,7 @@ def test_algorithm_2(data: st.DataObject, dag: Dag) -> None:
     count = len(dag)
     compute = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
     demand = data.draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
-    found = launch_order(dag, successors_of(dag), compute, demand)
+    found = launch_order(dag, successors_of(dag), compute, [(d,) for d in demand])
     assert found == algorithm_2(dag, compute, demand)
     assert sorted(found) == list(range(count))
     position = {unit: number for number, unit in enumerate(found)}
@@ -46,7 +46,7 @@ def test_algorithm_2(data: st.DataObject, dag: Dag) -> None:
 
 
 def order(dag: Dag, compute: Sequence[bool], demand: Sequence[int]) -> list[int]:
-    return launch_order(dag, successors_of(dag), compute, demand)
+    return launch_order(dag, successors_of(dag), compute, [(d,) for d in demand])
 
 
 def test_the_lists_alternate() -> None:

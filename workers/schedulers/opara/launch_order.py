@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-Demand = float | tuple[int, ...]
-"""What a Unit requires of the GPU; of one graph all are of one kind, so that they compare."""
+Demand = tuple[int, ...]
+"""What a Unit requires of the GPU; the first number that differs decides."""
 
 
 def launch_order(

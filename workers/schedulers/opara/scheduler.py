@@ -37,9 +37,10 @@ class OparaScheduler:
 
     ``strict`` follows the paper to the letter: classes by a table of operators, demands of one
     block, as many streams as Algorithm 1 launches. Else a Unit's class is by its arithmetic
-    intensity against the device's ridge point, its demand the waves that its kernels' grids fill
-    on the GPU (on a CPU, the bytes that it moves), and where Algorithm 1 wants more streams than
-    ``max_streams``, some are used again.
+    intensity against the device's ridge point, and its demand the whole waves that its kernels'
+    grids fill on the GPU (on a CPU, the bytes that it moves); of equal demands, the one that most
+    work waits for is launched first. Where Algorithm 1 wants more streams than ``max_streams``,
+    some are used again.
     """
 
     strict: bool = False
@@ -74,8 +75,10 @@ class OparaScheduler:
         classes = [
             compute_bound(unit, kernels[unit.name], graph.values, ridge) for unit in graph.units
         ]
-        order = launch_order(before, after, classes, _demands(graph, kernels, oracle))
-        streams = reuse(wanted, order, before, _work(graph, kernels), self.max_streams)
+        work = _work(graph, kernels)
+        demands = _demands(graph, kernels, oracle, _paths(after, work))
+        order = launch_order(before, after, classes, demands)
+        streams = reuse(wanted, order, before, work, self.max_streams)
         note = (
             f"{_count(streams)} streams of {_count(wanted)} wanted,"
             f" {waits(streams, order, before)} synchronisations;"
@@ -117,11 +120,18 @@ def _blocks(graph: Graph, kernels: _Kernels) -> list[tuple[int, int, int]]:
     return found
 
 
-def _demands(graph: Graph, kernels: _Kernels, oracle: LatencyOracle) -> Sequence[Demand]:
+def _demands(
+    graph: Graph, kernels: _Kernels, oracle: LatencyOracle, path: Sequence[int]
+) -> Sequence[Demand]:
+    """Whole waves on a GPU, bytes on a CPU, and of equal ones first what has the longest ``path``
+    of work from it on. Less than a wave counts nothing: it leaves room for others."""
     if oracle.gpu is None:
-        return [unit.bytes_moved for unit in graph.units]
+        return [(unit.bytes_moved, -ahead) for unit, ahead in zip(graph.units, path, strict=True)]
     waves = Waves(oracle.gpu)
-    return [waves.of(kernels[unit.name]) for unit in graph.units]
+    return [
+        (math.floor(waves.of(kernels[unit.name])), -ahead)
+        for unit, ahead in zip(graph.units, path, strict=True)
+    ]
 
 
 def _work(graph: Graph, kernels: _Kernels) -> list[int]:
@@ -130,6 +140,14 @@ def _work(graph: Graph, kernels: _Kernels) -> list[int]:
         1 + round(math.fsum(k.duration_ms for k in kernels[unit.name]) * 1e6)
         for unit in graph.units
     ]
+
+
+def _paths(successors: _Edges, work: Sequence[int]) -> list[int]:
+    """For each Unit the longest chain of work that begins with it."""
+    found = list(work)
+    for unit in range(len(found) - 1, -1, -1):
+        found[unit] += max((found[after] for after in successors[unit]), default=0)
+    return found
 
 
 def _turned(predecessors: _Edges) -> list[list[int]]:
