@@ -54,6 +54,18 @@ class IosOptions(Strict):
     ] = 0.0
 
 
+class OparaOptions(Strict):
+    """Opara: how its two algorithms tell Units apart and what they follow from."""
+
+    strict: Annotated[
+        bool,
+        Field(
+            description="as published: classes by a table of operators, demands of one thread "
+            "block, as many streams as it wants; needs a GPU, real or simulated"
+        ),
+    ] = False
+
+
 Granularity = Literal["operator", "fused", "block"]
 """What is one Unit: every kernel, operators fused as a kernel would be, or every linear run of
 those between two branchings."""
@@ -98,6 +110,7 @@ class JobSpec(Strict):
         Granularity, Field(description="what is scheduled as one unit; finer searches longer")
     ] = "fused"
     ios: IosOptions = IosOptions()
+    opara: OparaOptions = OparaOptions()
     provider: Annotated[
         Provider, Field(description="who implements the operators; a device offers some")
     ] = "aten"
