@@ -18,6 +18,7 @@ from workers.measure.measurement import Round
 from workers.measure.oracle import MeasuringOracle
 from workers.measure.profile_index import MemoryIndex
 from workers.measure.serial import Batch, Candidate, SerialMeasurer
+from workers.measure.surroundings import LEAD_IN
 from workers.schedules.schedule import Stage
 
 CHANNELS_LAST = (0, 2, 3, 1)
@@ -58,44 +59,44 @@ class Keeping(SerialMeasurer):
 
 
 @pytest.fixture
-def three_convolutions() -> tuple[object, dict[str, torch.Tensor]]:
+def many_convolutions() -> tuple[object, dict[str, torch.Tensor]]:
     shape = (1, 16, 24, 24)
-    names = ("x", "first", "second", "third")
+    names = ("x", *(f"c{number}" for number in range(LEAD_IN + 2)))
     calls = [
         call(made, "conv2d.default", ValueRef(read), ValueRef(f"w_{made}"), None, (1, 1), (1, 1))
         for read, made in pairwise(names)
     ]
     return graph_of_calls(
         calls,
-        outputs=("third",),
+        outputs=names[-1:],
         inputs={"x": shape},
         weights={f"w_{made}": (16, 16, 3, 3) for made in names[1:]},
         shapes=dict.fromkeys(names[1:], shape),
     )
 
 
-def test_a_stage_is_measured_on_the_layout_that_it_meets(three_convolutions: tuple) -> None:
-    graph, weights = three_convolutions
+def test_a_stage_is_measured_on_the_layout_that_it_meets(many_convolutions: tuple) -> None:
+    graph, weights = many_convolutions
     rounds: list[Round] = []
     with closing(open_device("cpu")) as device:
         layouts = read_layouts(device, graph, weights, "aten")
-        assert layouts["first"] == CHANNELS_LAST
+        assert layouts["c0"] == CHANNELS_LAST
         measurer, index = Keeping(device), MemoryIndex()
         oracle = MeasuringOracle(
             graph, weights, device, index, on_round=rounds.append, measurer=measurer
         )
-        oracle.stage_latencies([Stage(((name,),)) for name in ("first", "second", "third")])
-    first, second, third = (candidate.inputs(0) for candidate in measurer.given)
+        oracle.stage_latencies([Stage(((name,),)) for name in ("c0", "c1", graph.outputs[0])])
+    first, second, last = (candidate.inputs(0) for candidate in measurer.given)
     assert first["x"].is_contiguous()
     assert second["x"].is_contiguous()  # what makes the stage's input runs before it
-    assert third["first"].is_contiguous(memory_format=torch.channels_last)
+    assert last["c0"].is_contiguous(memory_format=torch.channels_last)
     contexts = [
         key.context.partition(" layouts=")[2].partition(" ")[0] for key, _ in index.entries()
     ]
     assert sorted(contexts) == ["", "", "0:0231"]
 
 
-def test_nothing_runs_for_layouts_where_time_is_simulated(three_convolutions: tuple) -> None:
-    graph, weights = three_convolutions
+def test_nothing_runs_for_layouts_where_time_is_simulated(many_convolutions: tuple) -> None:
+    graph, weights = many_convolutions
     with closing(open_device("sim:v100")) as device:
         assert read_layouts(device, graph, weights, "aten") == {}

@@ -26,7 +26,7 @@ from workers.measure.measurement import Failure
 from workers.measure.oracle import MeasuringOracle
 from workers.measure.profile_index import MemoryIndex
 from workers.measure.serial import Candidate, SerialMeasurer
-from workers.measure.surroundings import Neighbourhood, rounded
+from workers.measure.surroundings import LEAD_IN, Neighbourhood, rounded
 from workers.schedules.lower import lower
 from workers.schedules.plan import Plan
 from workers.schedules.schedule import Stage, StageSchedule
@@ -63,13 +63,24 @@ def test_amounts_are_rounded_to_powers_of_the_root_of_two(amount: int) -> None:
         assert amount < 1 << 18
 
 
-def test_what_leads_in_is_what_makes_the_inputs() -> None:
+def test_what_leads_in_is_what_makes_the_inputs_and_what_that_depends_on() -> None:
     graph = graph_of(DIAMOND)
     near = Neighbourhood(graph, Signatures(graph), 1 << 20)
     assert near.lead_in(("u0",)) == ()
     assert near.lead_in(("u2", "u1")) == ("u0",)
-    assert near.lead_in(("u3",)) == ("u1", "u2")
+    assert near.lead_in(("u3",)) == ("u0", "u1", "u2")
     assert near.lead_in(("u1", "u3")) == ("u0", "u2")
+
+
+def test_a_few_units_lead_in_the_nearest_first_but_all_that_make_inputs() -> None:
+    """A chain of ten; and ten sources that one Unit reads, of which the first two are chains."""
+    chain = graph_of(((), *((before,) for before in range(9))))
+    near = Neighbourhood(chain, Signatures(chain), 1 << 20)
+    assert near.lead_in(("u9",)) == tuple(f"u{unit}" for unit in range(9 - LEAD_IN, 9))
+    assert near.lead_in(("u2", "u3")) == ("u0", "u1")
+    fan = graph_of((*10 * ((),), (0,), (1,), tuple(range(2, 12))))
+    near = Neighbourhood(fan, Signatures(fan), 1 << 20)
+    assert near.lead_in(("u12",)) == tuple(f"u{unit}" for unit in range(2, 12))
 
 
 @given(dag=dags(), data=st.data())
@@ -78,9 +89,12 @@ def test_no_more_is_touched_than_the_rest_of_the_model_has(dag: tuple, data: st.
     chosen = data.draw(st.lists(st.sampled_from(graph.units), min_size=1, unique=True))
     near = Neighbourhood(graph, Signatures(graph), 1 << 30)
     found = near.of([unit.name for unit in chosen])
-    names = {name for unit in chosen for name in unit.inputs}
-    assert found.lead_in == len(near.lead_in([unit.name for unit in chosen]))
-    assert found.lead_in <= len(names)
+    before = near.lead_in([unit.name for unit in chosen])
+    made = {unit.name for unit in chosen}.union(before)
+    read = {name for unit in chosen for name in unit.inputs if name in graph.index}
+    assert found.lead_in == len(before) <= max(LEAD_IN, len(read))
+    assert read <= made
+    assert not made.intersection(before).intersection(unit.name for unit in chosen)
     assert found.weights_bytes == 0  # the one weight is the stage's own
     assert found.values_bytes <= 1.2 * len(dag) * 4 * SIDE * SIDE
 

@@ -2,9 +2,10 @@
 
 Timed again and again by itself, a stage finds its weights, its inputs and the memory of its outputs
 in the caches, where it left them; in the whole model everything else has run since. So before each
-timed run others' memory is touched, as much of it as the rest of the model touches, and the Units
-that the stage reads from are run: where their kernels left the inputs, and in which core's caches,
-nothing else can imitate. What is timed begins when the last of them ends, as it does in the Plan.
+timed run others' memory is touched, as much of it as the rest of the model touches, and then the
+Units run that the stage reads from, with a few before them: where their kernels left the inputs, in
+which core's caches, and what memory and code was used just now, nothing else can imitate. What is
+timed begins when the last of them ends, as it does in the Plan.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ _CACHES = 2
 """Touching this many times what the caches hold leaves nothing else in them, though they may not
 drop what was used longest ago first."""
 
+LEAD_IN = 6
+"""Units that run before a stage, if it depends on as many: more if more make what it reads. Kernels
+and memory that others have just used are as they are in the model then, and few runs are as long
+as what displaces the weights."""
+
 _LEAST_BYTES = 1 << 18
 """Less than this displaces nothing but what the smallest caches hold."""
 
@@ -39,11 +45,21 @@ class Neighbourhood:
         self._values = assign_buffers(lower(one_by_one, graph, 1), graph).peak_bytes
 
     def lead_in(self, units: Sequence[str]) -> tuple[str, ...]:
-        """The Units that make what these read, in the graph's order."""
+        """The Units that make what these read, and the nearest of those that these depend on, in
+        the graph's order."""
         chosen = {self._graph.index[name] for name in units}
-        read = {name for position in chosen for name in self._graph.units[position].inputs}
-        makers = {self._graph.producers[name] for name in read if name in self._graph.producers}
-        return tuple(self._graph.units[position].name for position in sorted(makers - chosen))
+        found: set[int] = set()
+        near = {before for unit in chosen for before in self._graph.predecessors[unit]} - chosen
+        while near and (len(found) < LEAD_IN or self._makes(near, chosen)):
+            nearest = max(self._makes(near, chosen) or near)
+            found.add(nearest)
+            near |= set(self._graph.predecessors[nearest])
+            near -= found | chosen
+        return tuple(self._graph.units[position].name for position in sorted(found))
+
+    def _makes(self, near: set[int], chosen: set[int]) -> set[int]:
+        """Those that make what the chosen read."""
+        return {unit for unit in near if not chosen.isdisjoint(self._graph.successors[unit])}
 
     def of(self, units: Sequence[str]) -> Surroundings:
         """Of a stage of these Units. Amounts are rounded, so that equal stages of models of about
