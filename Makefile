@@ -6,7 +6,7 @@ BIN := .venv/bin
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: up down test lint types unit setup dev chromium clean
+.PHONY: up down test lint types types-python types-dashboard unit setup dev chromium clean
 
 up: setup
 	@$(BIN)/plait up
@@ -14,27 +14,36 @@ up: setup
 down: setup
 	@$(BIN)/plait down
 
-test: lint types unit
+# The checks before the tests, and what they need, keep one core each.
+test:
+	@$(MAKE) --jobs=2 --output-sync=target lint types
+	@$(MAKE) unit
 
 lint: dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 
-types: dev .stamps/openapi
+types: types-python types-dashboard
+
+types-python: dev
 	$(BIN)/mypy
+
+types-dashboard: dev .stamps/openapi
 	npm --prefix frontend run check
 
 # Most tests run side by side, each file in one of two processes, which start servers of their own;
-# torch's threads would only fight there. The others time what they run, run whole jobs, or look at
-# all of the machine, and have it for themselves.
-SIDE_BY_SIDE := $(addprefix tests/,architecture backend deploy graph hardware schedulers schedules zoo) \
+# torch's threads would only fight there. The longest files come first, so that both processes end
+# together. The other tests time what they run or look at all of the machine, and have it for
+# themselves.
+SIDE_BY_SIDE := $(patsubst %,tests/end_to_end/test_end_to_end_%.py,jobs browser model_page up) \
+  $(addprefix tests/,graph zoo schedulers backend runner cli schedules architecture deploy hardware) \
   $(wildcard $(addprefix tests/devices/test_devices_,sim*.py cuda*.py providers_aten.py \
-  providers_gpu.py)) $(wildcard $(addprefix tests/measure/test_measure_,compare.py cpu_model.py environment.py \
-  profile_index.py roofline.py statistics.py verify.py zoo.py))
+  providers_gpu.py)) $(wildcard $(addprefix tests/measure/test_measure_,compare.py cpu_model.py \
+  environment.py profile_index.py roofline.py statistics.py verify.py zoo.py))
 
 unit: dev chromium
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile $(SIDE_BY_SIDE)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(SIDE_BY_SIDE)
 	$(BIN)/pytest $(addprefix --ignore=,$(SIDE_BY_SIDE))
 
 setup: .stamps/python .stamps/frontend

@@ -23,10 +23,13 @@ from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
     Page,
+    expect,
     sync_playwright,
 )
+from support.models import export_chain
 
 UP_SECONDS = 90
+NOT_PASSED_ON = {"DATABASE_URL", "REDIS_URL", "OMP_NUM_THREADS"}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
     "--disable-gpu",
@@ -61,6 +64,14 @@ class Stack:
         headers = {"Authorization": f"Bearer {self.token}"}
         return httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=30)
 
+    def upload(self, model: Path) -> str:
+        """The model's name for a job."""
+        with self.client() as client:
+            sent = client.post(
+                "/uploads", params={"filename": model.name}, content=model.read_bytes()
+            )
+        return f"upload:{sent.raise_for_status().json()['id']}"
+
     def login_link(self) -> str:
         said = self.plait("login").stdout
         return next(word for word in said.split() if word.startswith("http"))
@@ -85,13 +96,16 @@ def free_port() -> int:
 
 def start(home: Path, *options: str) -> tuple[subprocess.Popen[str], dict[str, str]]:
     environment = {
-        **{k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "REDIS_URL"}},
+        **{k: v for k, v in os.environ.items() if k not in NOT_PASSED_ON},
         "PLAIT_HOME": str(home),
         "PLAIT_PORT": str(free_port()),
         "PLAIT_LEASE_SECONDS": "3",
         "PLAIT_HEARTBEAT_SECONDS": "0.5",
         "PLAIT_SWEEP_SECONDS": "1",
-        "PLAIT_ALLOW_NOISE": "1",  # Chromium and compilers run beside
+        "PLAIT_ALLOW_NOISE": "1",  # Chromium and other tests run beside
+        # Threads that wait for each other must not keep the cores from those others: on a busy
+        # machine, a run of one millisecond takes a hundred where they do.
+        "OMP_WAIT_POLICY": "passive",
     }
     command = [sys.executable, "-m", "backend.cli.main", "up", *options]
     with (home / "up.log").open("w") as log:
@@ -111,12 +125,19 @@ def wait_until_up(process: subprocess.Popen[str], home: Path) -> dict[str, Any]:
     return found
 
 
+def wait_for_line(home: Path, text: str, seconds: float) -> None:
+    started = time.monotonic()
+    while text not in (home / "up.log").read_text():
+        assert time.monotonic() - started < seconds, (home / "up.log").read_text()
+        time.sleep(0.05)
+
+
 def stop(process: subprocess.Popen[str]) -> int:
     process.send_signal(signal.SIGINT)
     return process.wait(timeout=60)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     home = tmp_path_factory.mktemp("plait-home")
     process, environment = start(home, "--no-sample")
@@ -129,15 +150,29 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         process.kill()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine: apt-get install chromium")
+    expect.set_options(timeout=30_000)  # what a page does within a second, beside other tests
     flags = [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else FLAGS
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         yield running
         running.close()
+
+
+@pytest.fixture(scope="package")
+def slow_search(tmp_path_factory: pytest.TempPathFactory, stack: Stack) -> dict[str, Any]:
+    """A job that searches for some seconds, in many rounds, and is done soon after that."""
+    path = tmp_path_factory.mktemp("models") / "chain.pt2"
+    export_chain(path)
+    return {
+        "model": stack.upload(path),
+        "schedulers": ["ios"],
+        "ios": {"mode": "exhaustive"},
+        "budget_seconds": 60,
+    }
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import re
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from end_to_end.conftest import Stack
@@ -80,11 +81,16 @@ def test_what_is_simulated_says_so_and_its_trace_downloads(
     assert {event["ph"] for event in trace["traceEvents"]} == {"M", "X", "C"}
 
 
-def test_live_updates_keep_the_zoom(page: Page, stack: Stack) -> None:
+def points(figure: Locator) -> int:
+    found: int = figure.locator(".js-plotly-plot").evaluate(
+        "element => element.calcdata.reduce((total, trace) => total + trace.length, 0)"
+    )
+    return found
+
+
+def test_live_updates_keep_the_zoom(page: Page, stack: Stack, slow_search: dict[str, Any]) -> None:
     with stack.client() as client:
-        pruning = {"max_units_per_group": 1, "max_groups_per_stage": 2}
-        body = {"model": "zoo:squeezenet", "ios": pruning, "budget_seconds": 15}
-        job = client.post("/jobs", json=body).json()["id"]
+        job = client.post("/jobs", json=slow_search).json()["id"]
     page.goto(f"{stack.url}/jobs/{job}")
     rounds = page.get_by_test_id("figure-rounds")
     expect(rounds.locator(".js-plotly-plot .xy").first).to_be_visible(timeout=JOB_MS)
@@ -96,9 +102,10 @@ def test_live_updates_keep_the_zoom(page: Page, stack: Stack) -> None:
     page.mouse.down()
     page.mouse.move(area["x"] + area["width"] * 0.6, middle, steps=5)
     page.mouse.up()
-    zoomed = horizontal_range(rounds)
+    zoomed, drawn = horizontal_range(rounds), points(rounds)
     expect(page.get_by_test_id("job-state")).to_have_text("succeeded", timeout=JOB_MS)
     expect(page.get_by_test_id("results-table").locator("[data-scheduler=ios]")).to_be_visible()
+    assert points(rounds) > drawn
     assert horizontal_range(rounds) == pytest.approx(zoomed)
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import psutil
 import psycopg
@@ -163,11 +164,11 @@ def test_curl_with_a_token_uploads_and_schedules_onnx(
     assert {"state", "progress", "search", "round", "result", "log"} <= set(kinds)
 
 
-def test_a_worker_killed_in_the_middle_measures_nothing_twice(stack: Stack) -> None:
-    pruning = {"max_units_per_group": 1, "max_groups_per_stage": 2}
-    body = {**FAST, "model": "zoo:squeezenet", "ios": pruning, "budget_seconds": 120}
+def test_a_worker_killed_in_the_middle_measures_nothing_twice(
+    stack: Stack, slow_search: dict[str, Any]
+) -> None:
     with stack.client() as client:
-        job = client.post("/jobs", json=body).json()["id"]
+        job = client.post("/jobs", json=slow_search).json()["id"]
         stack.wait_for(job, "tuning")
         deadline = time.monotonic() + 60
         while not (rounds := rounds_of(stack, job)):

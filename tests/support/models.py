@@ -8,18 +8,17 @@ import torch
 from torch import Tensor, nn
 
 
-class Branches(nn.Module):
-    """Three branches between two convolutions, the middle one deeper: something to schedule."""
+class Block(nn.Module):
+    """Three branches of one convolution, the middle one deeper, joined: something to schedule."""
 
-    def __init__(self, channels: int = 16) -> None:
+    def __init__(self, inputs: int, channels: int) -> None:
         super().__init__()
-        self.stem = self._convolution(3, channels, 3)
+        self.stem = self._convolution(inputs, channels, 3)
         self.first = self._convolution(channels, channels, 1)
         self.second = nn.Sequential(
             self._convolution(channels, channels, 1), self._convolution(channels, channels, 3)
         )
         self.third = nn.Sequential(nn.MaxPool2d(3, 1, 1), self._convolution(channels, channels, 1))
-        self.head = nn.Linear(3 * channels, 10)
 
     @staticmethod
     def _convolution(inputs: int, outputs: int, kernel: int) -> nn.Module:
@@ -31,8 +30,28 @@ class Branches(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         stem = self.stem(image)
-        joined = torch.cat([self.first(stem), self.second(stem), self.third(stem)], dim=1)
-        return self.head(joined.mean(dim=(2, 3)))
+        return torch.cat([self.first(stem), self.second(stem), self.third(stem)], dim=1)
+
+
+class Branches(Block):
+    """A ``Block`` and the classification of what it finds."""
+
+    def __init__(self, channels: int = 16) -> None:
+        super().__init__(3, channels)
+        self.head = nn.Linear(3 * channels, 10)
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.head(super().forward(image).mean(dim=(2, 3)))
+
+
+class Chain(nn.Sequential):
+    """Blocks one after another, no two alike: operators that take next to no time, and a search
+    over them that takes some seconds."""
+
+    def __init__(self, length: int = 4) -> None:
+        widths = [16 + 4 * index for index in range(length)]
+        fed = [3, *(3 * width for width in widths)]
+        super().__init__(*map(Block, fed[:-1], widths))
 
 
 def export_branches(path: Path, dynamic_batch: bool = True) -> nn.Module:
@@ -43,3 +62,9 @@ def export_branches(path: Path, dynamic_batch: bool = True) -> nn.Module:
     shapes = ({0: torch.export.Dim("batch", min=1, max=64)},) if dynamic_batch else None
     torch.export.save(torch.export.export(model, example, dynamic_shapes=shapes), path)
     return model
+
+
+def export_chain(path: Path) -> None:
+    """Write a ``Chain`` for batch 1 with ``torch.export``."""
+    torch.manual_seed(0)
+    torch.export.save(torch.export.export(Chain().eval(), (torch.randn(1, 3, 16, 16),)), path)
