@@ -22,5 +22,6 @@ export default defineConfig({
   },
   test: {
     include: ["src/**/*.test.{ts,tsx}"],
+    testTimeout: 30_000, // for what hangs; a busy machine only takes long
   },
 });

@@ -48,20 +48,23 @@ describe("splitLongEdges", () => {
       const split = splitLongEdges(graph, ranks);
       const layer = new Map(split.layers.flatMap((all, index) => all.map((node) => [node, index])));
       expect(layer.size).toBe(split.below.length);
-      split.below.forEach((after, node) => {
-        for (const next of after) {
-          expect(layer.get(next)).toBe(layer.get(node)! + 1);
-          expect(split.above[next]).toContain(node);
-        }
-      });
+      // Thousands of edges: an expectation for each would take most of the test's time.
+      const wrong = split.below.flatMap((after, node) =>
+        after
+          .filter(
+            (next) =>
+              layer.get(next) !== layer.get(node)! + 1 || !split.above[next]!.includes(node),
+          )
+          .map((next) => `${node} ${next}`),
+      );
+      expect(wrong).toEqual([]);
       expect(split.routes.map(({ from, to }) => `${from} ${to}`).sort()).toEqual(
         graph.flatMap((after, from) => after.map((to) => `${from} ${to}`)).sort(),
       );
-      for (const { path } of split.routes) {
-        path.slice(1).forEach((node, index) => {
-          expect(split.below[path[index]!]).toContain(node);
-        });
-      }
+      const leaps = split.routes.filter(({ path }) =>
+        path.slice(1).some((node, index) => !split.below[path[index]!]!.includes(node)),
+      );
+      expect(leaps).toEqual([]);
     }
   });
 
@@ -123,13 +126,14 @@ describe("placeNodes", () => {
       const split = splitLongEdges(graph, assignRanks(graph));
       orderLayers(split);
       const x = placeNodes(split, (a, b) => 10 + (a < split.nodes ? 5 : 0) + (b < split.nodes ? 5 : 0));
-      for (const layer of split.layers) {
-        layer.slice(1).forEach((node, index) => {
+      const crowded = split.layers.flatMap((layer) =>
+        layer.slice(1).filter((node, index) => {
           const before = layer[index]!;
           const least = 10 + (before < split.nodes ? 5 : 0) + (node < split.nodes ? 5 : 0);
-          expect(x[node]! - x[before]!).toBeGreaterThanOrEqual(least - 1e-6);
-        });
-      }
+          return !(x[node]! - x[before]! >= least - 1e-6);
+        }),
+      );
+      expect(crowded).toEqual([]);
     }
   });
 
