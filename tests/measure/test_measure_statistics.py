@@ -9,6 +9,8 @@ import pytest
 
 from workers.measure.report import report, shape
 from workers.measure.statistics import (
+    ENOUGH,
+    enough,
     median,
     median_interval,
     median_ratio,
@@ -157,3 +159,21 @@ def test_outliers_by_the_modified_z_score() -> None:
     assert outliers([1.0, 1.1, 0.9]) == 0
     assert outliers([1.0] * 9 + [2.0]) == 1
     assert outliers([]) == 0
+
+
+def test_the_fewest_samples_that_can_prove_something() -> None:
+    """Their extremes hold the median with the confidence, and those of one fewer do not."""
+    assert enough(0.95) == ENOUGH
+    for confidence in (0.5, 0.9, 0.95, 0.99, 0.9999):
+        fewest = enough(confidence)
+        assert 1 - 2 / 2**fewest >= confidence > 1 - 2 / 2 ** (fewest - 1)
+
+
+def test_more_confidence_takes_a_wider_interval() -> None:
+    for count in (20, 2000):
+        samples = normal(count, seed=3)
+        plain, sure = median_interval(samples), median_interval(samples, confidence=0.999)
+        assert sure[0] < plain[0] < plain[1] < sure[1]
+        assert median_interval(samples, confidence=0.95) == plain
+    base, own = normal(30, 1), normal(30, 2)
+    assert ratio_interval(base, own, confidence=0.999)[0] < ratio_interval(base, own)[0]

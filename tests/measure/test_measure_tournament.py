@@ -221,7 +221,7 @@ def test_the_limit_holds_whatever_the_latencies(slow: int, limit: float) -> None
     each = 1.33 * 2 * max(field.values()) / 1e3
     warm_up = max(0.1, 3 * each)
     finalists = sum(standing.final for standing in found.standings)
-    in_any_case = 12 * (0.2 + warm_up + each) + finalists * (0.2 + warm_up + each * 10)
+    in_any_case = 12 * (0.2 + warm_up + each) + finalists * (0.2 + warm_up + each * 20)
     assert machine.now < max(limit, in_any_case) + finalists * each
     if limit == 3.0:
         assert [rung.rounds for rung in found.rungs] == [1]

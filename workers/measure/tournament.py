@@ -47,8 +47,9 @@ class TournamentCare:
     """How carefully to look for the fastest.
 
     All of it takes no longer than ``limit_s`` of real time, but for what is made in any case: the
-    warm-ups and one round of all, and of the final the preparing and the fewest rounds that can
-    prove anything. Simulated latencies are had at once and know no limit.
+    warm-ups and one round of all, and of the final the preparing and twice the fewest rounds that
+    can prove anything, since of the fewest not one may be an outlier. Simulated latencies are had
+    at once and know no limit.
 
     ``error`` is the chance that a contender's intervals with all its rivals do not hold, over all
     ``rungs``, and once more in the final. So the truly fastest is taken for surely slower than
@@ -94,9 +95,10 @@ def tournament(
     seem within the band of ties, the least preferred first. Rungs end when nobody but the leader
     and the baseline is left, when all intervals are precise, or with their number or their time.
 
-    **Final.** The leader, the baseline and all others that there is time for are given by
-    ``prepare_again``, since the same Plan prepared again lies elsewhere in memory; what was
-    measured before counts no more. Once it is called, the earlier executable is not used again.
+    **Final.** The leader, the baseline and all others for which there is time for ``min_rounds``
+    are given by ``prepare_again``, since the same Plan prepared again lies elsewhere in memory;
+    what was measured before counts no more. Once it is called, the earlier executable is not used
+    again.
 
     **Ties.** Of the finalists that are surely slower neither than the fastest nor than the
     baseline, the first in ``preference`` wins; those that it does not name come after it, in the
@@ -178,7 +180,8 @@ class _Course:
             told(self.rungs[-1])
             if decided:
                 break
-        self._make_room(rounds, self._leader(rounds), cost, first, self._until_s(1.0))
+        wanted = self.care.min_rounds
+        self._make_room(rounds, self._leader(rounds), cost, wanted, self._until_s(1.0))
         return rounds
 
     def final(self, prepare_again: Callable[[str], Timed]) -> tuple[Rounds, Ended]:
@@ -194,7 +197,7 @@ class _Course:
             late=lambda: self._until_s(1.0) <= 0,
             least=0 if self.simulated else self.care.min_rounds,
             most=self.care.max_rounds,
-            enough=enough(confidence_among(len(self.left), self.care.error)),
+            enough=2 * enough(confidence_among(len(self.left), self.care.error)),
         )
         return rounds, ended
 
