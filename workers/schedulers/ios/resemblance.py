@@ -88,5 +88,5 @@ def _factor(alike: Floats, errors: Floats, noise: float) -> tuple[Floats, Floats
     bordered[np.diag_indices(count)] += noise
     bordered[count, :count] = bordered[:count, count] = errors
     bordered[count, count] = 2 * float(errors @ errors) / noise + 1.0
-    lower = np.linalg.cholesky(bordered)
+    lower: Floats = np.linalg.cholesky(bordered)
     return lower[:count, :count], lower[count, :count]
