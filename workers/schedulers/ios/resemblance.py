@@ -88,5 +88,5 @@ def _factor(alike: Floats, errors: Floats, noise: float) -> tuple[Floats, Floats
     bordered[np.diag_indices(count)] += noise
     bordered[count, :count] = bordered[:count, count] = errors
     bordered[count, count] = 2 * float(errors @ errors) / noise + 1.0
-    lower: Floats = np.linalg.cholesky(bordered)
+    lower = np.asarray(np.linalg.cholesky(bordered), np.float64)
     return lower[:count, :count], lower[count, :count]
