@@ -71,6 +71,11 @@ IosGap = Annotated[
 ]
 IOS = IosOptions()
 
+OparaStrict = Annotated[
+    bool,
+    typer.Option("--opara-strict", help="Opara as published; needs a GPU, real or simulated."),
+]
+
 UnitGranularity = Annotated[
     Granularity,
     typer.Option(
@@ -144,6 +149,7 @@ def submit(
     ios_threads: IosThreads = IOS.threads,
     ios_mode: IosMode = IOS.mode,
     ios_gap: IosGap = IOS.gap,
+    opara_strict: OparaStrict = False,
     granularity: UnitGranularity = "fused",
     provider: Kernels = "aten",
     allow_noise: AllowNoise = False,
@@ -163,6 +169,7 @@ def submit(
             "schedulers": scheduler,
             "budget_seconds": budget,
             "ios": ios_options(r, s, ios_strategies, ios_threads, ios_mode, ios_gap),
+            "opara": {"strict": opara_strict},
             "granularity": granularity,
             "provider": provider,
             "allow_noise": allow_noise,

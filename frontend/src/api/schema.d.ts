@@ -1045,6 +1045,12 @@ export interface components {
              */
             name: string;
             /**
+             * @default {
+             *       "strict": false
+             *     }
+             */
+            opara: components["schemas"]["OparaOptions"];
+            /**
              * Provider
              * @description who implements the operators; a device offers some
              * @default aten
@@ -1234,6 +1240,12 @@ export interface components {
              */
             model: string;
             /**
+             * @default {
+             *       "strict": false
+             *     }
+             */
+            opara: components["schemas"]["OparaOptions"];
+            /**
              * Provider
              * @description who implements the operators; a device offers some
              * @default aten
@@ -1301,6 +1313,18 @@ export interface components {
             name: string;
             /** Source */
             source: string;
+        };
+        /**
+         * OparaOptions
+         * @description Opara: how its two algorithms tell Units apart and what they follow from.
+         */
+        OparaOptions: {
+            /**
+             * Strict
+             * @description as published: classes by a table of operators, demands of one thread block, as many streams as it wants; needs a GPU, real or simulated
+             * @default false
+             */
+            strict: boolean;
         };
         /**
          * Problem

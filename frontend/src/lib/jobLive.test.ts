@@ -40,6 +40,7 @@ const job: Job = {
       mode: "guided",
       gap: 0,
     },
+    opara: { strict: false },
   },
   model_name: "squeezenet",
   progress: { stage: "queued", step: 0, steps: 0, message: "", eta_seconds: null },

@@ -50,5 +50,6 @@ function searchFacts(spec: JobSpec): [string, ReactNode][] {
     ["Schedulers", spec.schedulers.map(schedulerName).join(", ")],
     ["Budget", `${duration(spec.budget_seconds)} for each batch size`],
     ...(spec.schedulers.includes("ios") ? iosFacts(spec) : []),
+    ["Opara", spec.schedulers.includes("opara") && spec.opara.strict ? "as published" : null],
   ];
 }

@@ -5,6 +5,7 @@ import { GRANULARITIES } from "@/lib/granularities";
 
 import type { FormProps } from "./form";
 import { IosFields } from "./IosFields";
+import { OparaFields } from "./OparaFields";
 
 interface AdvancedFieldsProps extends FormProps {
   opened: boolean;
@@ -43,6 +44,7 @@ export function AdvancedFields({ form, opened, onToggle }: AdvancedFieldsProps) 
           />
         </SimpleGrid>
         <IosFields form={form} />
+        <OparaFields form={form} />
       </Collapse>
     </div>
   );

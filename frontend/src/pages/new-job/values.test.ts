@@ -72,7 +72,7 @@ describe("request", () => {
   });
 
   it("starts from the service's own defaults", () => {
-    const { JobCreate, IosOptions } = document.components.schemas;
+    const { JobCreate, IosOptions, OparaOptions } = document.components.schemas;
     const defaults = (properties: Record<string, object>) =>
       Object.fromEntries(
         Object.entries(properties).flatMap(([name, property]) =>
@@ -81,6 +81,7 @@ describe("request", () => {
       );
     const body = request(values({}));
     expect(body.ios).toEqual(defaults(IosOptions.properties));
+    expect(body.opara).toEqual(defaults(OparaOptions.properties));
     expect({ ...body, purpose: "tune" }).toMatchObject({
       model: "zoo:squeezenet",
       ...defaults(JobCreate.properties),
@@ -88,8 +89,12 @@ describe("request", () => {
   });
 
   it("has a place in the form for every field's error", () => {
-    const { ios, ...rest } = request(values({}));
-    const paths = [...Object.keys(rest), ...Object.keys(ios).map((key) => `ios.${key}`)];
+    const { ios, opara, ...rest } = request(values({}));
+    const paths = [
+      ...Object.keys(rest),
+      ...Object.keys(ios).map((key) => `ios.${key}`),
+      ...Object.keys(opara).map((key) => `opara.${key}`),
+    ];
     expect(Object.keys(FIELD_OF).sort()).toEqual(paths.sort());
   });
 });

@@ -30,6 +30,7 @@ export interface Values {
   threads: Threads;
   searchMode: SearchMode;
   gapPercent: number | string;
+  oparaStrict: boolean;
 }
 
 export const DEFAULTS: Values = {
@@ -50,6 +51,7 @@ export const DEFAULTS: Values = {
   threads: "searched",
   searchMode: "guided",
   gapPercent: 0,
+  oparaStrict: false,
 };
 
 /** Each field of the request, and the field of the form that shows its errors. */
@@ -71,6 +73,7 @@ export const FIELD_OF = {
   "ios.threads": "threads",
   "ios.mode": "searchMode",
   "ios.gap": "gapPercent",
+  "opara.strict": "oparaStrict",
 } as const satisfies Record<string, keyof Values>;
 
 export const REQUEST_FIELDS = Object.keys(FIELD_OF) as (keyof typeof FIELD_OF)[];
@@ -81,6 +84,7 @@ const ADVANCED: readonly (keyof Values)[] = [
   "strategies",
   "threads",
   "searchMode",
+  "oparaStrict",
   ...ADVANCED_NUMBERS,
 ];
 
@@ -126,6 +130,7 @@ export function request(values: Values): TuningJob {
       mode: values.searchMode,
       gap: Number(values.gapPercent) / 100,
     },
+    opara: { strict: values.oparaStrict },
   };
 }
 
