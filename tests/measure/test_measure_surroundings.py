@@ -83,6 +83,25 @@ def test_a_few_units_lead_in_the_nearest_first_but_all_that_make_inputs() -> Non
     assert near.lead_in(("u12",)) == tuple(f"u{unit}" for unit in range(2, 12))
 
 
+@pytest.mark.parametrize(("side", "threads"), [(32, 1), (128, 2)])
+def test_small_units_lead_in_on_the_threads_of_the_stage_and_large_ones_on_all(
+    side: int, threads: int
+) -> None:
+    shape = (side, side)
+    calls = [call("a", "mm.default", ValueRef("x"), ValueRef("w"))]
+    calls.append(call("b", "mm.default", ValueRef("a"), ValueRef("w")))
+    shapes = {"x": shape, "w": shape, "a": shape, "b": shape}
+    graph, weights = graph_of_calls(
+        calls, outputs=("b",), inputs={"x": shape}, weights={"w": shape}, shapes=shapes
+    )
+    oracle = MeasuringOracle(graph, weights, CachedDevice(), MemoryIndex())
+    candidate = oracle._candidate(Stage((("b",),), threads=(1,)))
+    before, stage = candidate.plan.launches
+    assert (before.unit, stage.unit) == ("a", "b")
+    assert candidate.plan.streams[before.stream].threads == threads
+    assert candidate.plan.streams[stage.stream].threads == 1
+
+
 @given(dag=dags(), data=st.data())
 def test_no_more_is_touched_than_the_rest_of_the_model_has(dag: tuple, data: st.DataObject) -> None:
     graph = graph_of(dag)

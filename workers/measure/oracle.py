@@ -245,7 +245,10 @@ class MeasuringOracle:
         """The stage as a graph of its own, with the Units that lead in to it where that matters.
         One that is merged is rewritten first."""
         before = self._before(stage)
-        schedule: Schedule = StageSchedule("stage", (*(Stage(((u,),)) for u in before), stage))
+        alike = bool(self._neighbourhood and self._neighbourhood.alike(stage.units))
+        threads = self._threads(stage)[:1] if alike else ()
+        leads = (Stage(((unit,),), threads=threads) for unit in before)
+        schedule: Schedule = StageSchedule("stage", (*leads, stage))
         part = subgraph(self._graph, [*before, *stage.units])
         weights = {name: self._weights[name] for name in part.weights if name in self._weights}
         if stage.strategy == "merge":
@@ -262,9 +265,7 @@ class MeasuringOracle:
         stage is one Unit on all threads, unless the stage gives that one's."""
         positions = [self._graph.index[name] for name in stage.units]
         groups = "|".join(str(len(group)) for group in stage.groups)
-        count = 1 if stage.strategy == "merge" else len(stage.groups)
-        shared = (max(1, self.parallelism // count),) * count
-        threads = stage.threads if len(stage.threads) == count else shared
+        threads = self._threads(stage)
         return ProfileKey(
             device_fingerprint=self._device.facts.fingerprint,
             provider=self._provider,
@@ -273,6 +274,12 @@ class MeasuringOracle:
             f"{self._neighbourhood.words(stage.units) if self._neighbourhood else ''}",
             signature=f"{self._signatures.of(positions)}:{groups}",
         )
+
+    def _threads(self, stage: Stage) -> tuple[int, ...]:
+        """Of each group."""
+        count = 1 if stage.strategy == "merge" else len(stage.groups)
+        shared = (max(1, self.parallelism // count),) * count
+        return stage.threads if len(stage.threads) == count else shared
 
     @cached_property
     def _neighbourhood(self) -> Neighbourhood | None:

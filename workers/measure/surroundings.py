@@ -29,6 +29,9 @@ LEAD_IN = 6
 and memory that others have just used are as they are in the model then, and few runs are as long
 as what displaces the weights."""
 
+MANY_FLOPS, MANY_BYTES = 1_000_000, 1 << 20
+"""A Unit of so many is worth several threads: with fewer it takes a core some 20 µs."""
+
 _LEAST_BYTES = 1 << 18
 """Less than this displaces nothing but what the smallest caches hold."""
 
@@ -56,6 +59,13 @@ class Neighbourhood:
             near |= set(self._graph.predecessors[nearest])
             near -= found | chosen
         return tuple(self._graph.units[position].name for position in sorted(found))
+
+    def alike(self, units: Sequence[str]) -> bool:
+        """Whether what leads in runs on as many threads as the stage's first group, and not on all:
+        where it is so little that the stages around would be on few threads, too. A change of
+        threads costs as much as such a stage takes."""
+        before = [self._graph.unit(name) for name in self.lead_in(units)]
+        return all(unit.flops < MANY_FLOPS and unit.bytes_moved < MANY_BYTES for unit in before)
 
     def _makes(self, near: set[int], chosen: set[int]) -> set[int]:
         """Those that make what the chosen read."""
