@@ -60,7 +60,7 @@ def test_amounts_are_rounded_to_powers_of_the_root_of_two(amount: int) -> None:
         assert 2**-0.251 < found / amount < 2**0.251
         assert abs(2 * math.log2(found) - round(2 * math.log2(found))) < 0.02
     else:
-        assert amount < 1 << 18
+        assert amount < 1 << 20
 
 
 def test_what_leads_in_is_what_makes_the_inputs_and_what_that_depends_on() -> None:

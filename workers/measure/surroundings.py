@@ -32,8 +32,8 @@ as what displaces the weights."""
 MANY_FLOPS, MANY_BYTES = 1_000_000, 1 << 20
 """A Unit of so many is worth several threads: with fewer it takes a core some 20 µs."""
 
-_LEAST_BYTES = 1 << 18
-"""Less than this displaces nothing but what the smallest caches hold."""
+_LEAST_BYTES = 1 << 20
+"""Less than this stays in a core's own caches, beside what the stage uses: nothing is touched."""
 
 
 class Neighbourhood:
