@@ -131,11 +131,18 @@ def test_reuse(data: st.DataObject, case: tuple[Dag, list[int]], most: int) -> N
     work = data.draw(st.lists(st.integers(1, 9), min_size=len(dag), max_size=len(dag)))
     streams = allocate(successors_of(dag))
     found = reuse(streams, order, dag, work, most)
-    if max(streams) < most:
-        assert found == streams
-    else:
-        assert found == slow_reuse(dag, streams, order, work, most)
-        assert max(found) < most
+    assert found == slow_reuse(dag, streams, order, work, most)
+    assert max(found) < most
+
+
+@given(launched())
+def test_reuse_orders_nothing_anew(case: tuple[Dag, list[int]]) -> None:
+    dag, order = case
+    streams = allocate(successors_of(dag))
+    found = reuse(streams, order, dag, [1] * len(dag), len(dag))
+    plans = [plan_of(dag, assigned, order) for assigned in (streams, found)]
+    assert happened_before(plans[0]) == happened_before(plans[1])
+    assert max(found) <= max(streams)
 
 
 def test_streams_one_after_another_are_used_again_and_order_nothing_new() -> None:

@@ -1,4 +1,4 @@
-"""Fewer streams than Algorithm 1 wants, with as little waiting for each other as can be."""
+"""Fewer streams than Algorithm 1 wants, with nothing lost unless there are still too many."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ def reuse(
     work: Sequence[int],
     most: int,
 ) -> list[int]:
-    """Streams of Algorithm 1 put together so that ``most`` are left; the same if there are no more.
+    """Streams of Algorithm 1 put together, so that at most ``most`` are left.
 
     In launch ``order``, a stream that begins goes where it conflicts with nothing: on one whose
     Units are all launched and have ended before it begins, because the last of them is an ancestor
-    or waited for by one; else on one not used yet. Failing both it goes where the least ``work``
-    (positive, in ns) may run at the same time: what was launched there and need not have ended, and
-    what is still to come there, some of which may depend on it after all. Of equal ones the first
-    is taken.
+    or waited for by one; else on one not used yet. So nothing is ordered that was not, unless there
+    are ``most`` already. Then it goes where the least ``work`` (positive, in ns) may run at the
+    same time: what was launched there and need not have ended, and what is still to come there,
+    some of which may depend on it after all. Of equal ones the first is taken.
     """
     wanted = max(streams, default=-1) + 1
-    if wanted <= most:
-        return list(streams)
     coming = [0] * wanted
     for unit, stream in enumerate(streams):
         coming[stream] += work[unit]
     position = [0] * len(order)
     for number, unit in enumerate(order):
         position[unit] = number
+    most = min(most, wanted)
     clocks = Clocks(work, most)
     to_come = np.zeros(most, np.int64)
     used = 0

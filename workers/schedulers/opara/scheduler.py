@@ -39,8 +39,8 @@ class OparaScheduler:
     block, as many streams as Algorithm 1 launches. Else a Unit's class is by its arithmetic
     intensity against the device's ridge point, and its demand the whole waves that its kernels'
     grids fill on the GPU (on a CPU, the bytes that it moves); of equal demands, the one that most
-    work waits for is launched first. Where Algorithm 1 wants more streams than ``max_streams``,
-    some are used again.
+    work waits for is launched first. Streams are used again where that orders nothing anew, and
+    otherwise only where there are ``max_streams`` already.
     """
 
     strict: bool = False
