@@ -10,7 +10,7 @@ import importlib, pkgutil, sys
 
 ABSENT = {
     "alembic", "backend", "celery", "fastapi", "fsspec", "httpx", "kombu", "orjson", "plotly",
-    "onnx", "onnxruntime", "onnxscript", "psutil", "psycopg", "pydantic",
+    "numba", "onnx", "onnxruntime", "onnxscript", "psutil", "psycopg", "pydantic",
     "redis", "rich", "safetensors", "sqlalchemy", "typer",
 }
 
@@ -22,9 +22,12 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 import workers
 SERVICE = ("workers.runner", "workers.app", "workers.tasks", "workers.__main__")
-ONNX = ("workers.graph.importers.onnx",)  # an extra; opened only for files of that format
+EXTRAS = (
+    "workers.graph.importers.onnx",  # opened only for files of that format
+    "workers.devices.sim.compiled",  # opened only where numba is installed
+)
 for module in pkgutil.walk_packages(workers.__path__, "workers."):
-    if not module.name.startswith(SERVICE + ONNX):
+    if not module.name.startswith(SERVICE + EXTRAS):
         importlib.import_module(module.name)
         print(module.name)
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -194,6 +194,10 @@ class Device(ABC):
         ``plan`` may launch a part of the graph, such as a stage, and is taken to be right: for
         searches that ask for many thousands. Raises DeviceError if the device is closed.
         """
+        return None
+
+    def latencies_ms(self, graph: Graph, plans: Sequence[Plan]) -> Sequence[float] | None:
+        """What ``latency_ms`` says of each Plan, in less time together; None where it measures."""
         return None
 
     @abstractmethod

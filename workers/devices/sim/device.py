@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from workers.devices.base import Device, DeviceError, DeviceFacts, Executable
 from workers.devices.checks import check_provider
 from workers.devices.recorded import unit_signature
 from workers.devices.sim.arithmetic import memory_of
-from workers.devices.sim.engine import Job, SimRun, latency_s, simulate
+from workers.devices.sim.engine import Job, SimRun, simulate
 from workers.devices.sim.executable import SimExecutable
 from workers.devices.sim.facts import PREFIX, facts_of, recorded_profiles, spec_of
 from workers.devices.sim.kernel import SimKernel
+from workers.devices.sim.latencies import Latencies
 from workers.devices.sim.launch_path import PATHS, Issue
 from workers.devices.sim.recorded_kernels import recorded_kernels
 from workers.devices.sim.units import kernels_of
 from workers.graph.graph import Graph, TensorSpec, Unit
-from workers.schedules.plan import Plan
+from workers.schedules.plan import Launch, Plan
 from workers.schedules.validate import validate
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ class SimDevice(Device):
         spec = spec_of(short)
         self._facts = facts_of(short, issue)
         self._gpu, self._memory, self._path = spec.gpu, memory_of(spec.gpu), PATHS[issue]
+        self._engine = Latencies(self._gpu, self._memory, self._path)
+        # Those of the Units, by name, of the graph that was last asked many Plans of.
+        self._of_graph: tuple[Graph, dict[str, tuple[SimKernel, ...]]] | None = None
         self._recorded = recorded_profiles(spec)
         self._kernels: dict[int, tuple[Unit, tuple[TensorSpec, ...], tuple[SimKernel, ...]]] = {}
         # Equal kernels have the same number: a Plan takes as long with those of another Unit.
@@ -60,7 +64,7 @@ class SimDevice(Device):
             raise DeviceError(f"device {self._facts.name!r} is closed; open it again")
         check_provider(self._facts, provider)
         validate(plan, graph)
-        kernels = self._kernels_of_all(graph, plan)
+        kernels = self._kernels_of_all(graph, plan.launches)
 
         def run() -> SimRun:
             return self._simulate(plan, kernels)
@@ -68,29 +72,44 @@ class SimDevice(Device):
         return SimExecutable(graph, weights, plan, kernels, run, lambda: self._closed)
 
     def latency_ms(self, graph: Graph, plan: Plan) -> float:
+        return self._latencies_of(graph, [plan.launches])[0]
+
+    def latencies_ms(self, graph: Graph, plans: Sequence[Plan]) -> Sequence[float]:
+        if plans and (self._of_graph is None or self._of_graph[0] is not graph):
+            self._of_graph = graph, {}
+        return self._latencies_of(graph, [plan.launches for plan in plans])
+
+    def _latencies_of(self, graph: Graph, plans: Sequence[Sequence[Launch]]) -> list[float]:
+        """The latency in ms of each list of launches; equal ones are simulated once."""
         if self._closed:
             raise DeviceError(f"device {self._facts.name!r} is closed; open it again")
-        kernels = self._kernels_of_all(graph, plan)
-        key = tuple(
-            [
-                (launch.stream, launch.waits, launch.records, self._number_of(found))
-                for launch, found in zip(plan.launches, kernels, strict=True)
-            ]
-        )
-        if key not in self._latencies:
-            if len(self._latencies) >= _MOST_CACHED:
-                self._latencies.clear()
-            jobs = _jobs(plan, kernels)
-            self._latencies[key] = latency_s(self._gpu, self._memory, self._path, jobs) * 1e3
-        return self._latencies[key]
+        if len(self._latencies) >= _MOST_CACHED:
+            self._latencies.clear()
+        keys = []
+        fresh: dict[tuple[object, ...], list[Job]] = {}
+        for launches in plans:
+            kernels = self._kernels_of_all(graph, launches)
+            key: tuple[object, ...] = tuple(
+                [
+                    (launch.stream, launch.waits, launch.records, self._number_of(found))
+                    for launch, found in zip(launches, kernels, strict=True)
+                ]
+            )
+            keys.append(key)
+            if key not in self._latencies and key not in fresh:
+                fresh[key] = _jobs(launches, kernels)
+        for key, latency_s in zip(fresh, self._engine.of([*fresh.values()]), strict=True):
+            self._latencies[key] = latency_s * 1e3
+        return [self._latencies[key] for key in keys]
 
     def close(self) -> None:
         self._closed = True
         self._kernels.clear()
         self._latencies.clear()
+        self._of_graph = None
 
     def _simulate(self, plan: Plan, kernels: list[tuple[SimKernel, ...]]) -> SimRun:
-        return simulate(self._gpu, self._memory, self._path, _jobs(plan, kernels))
+        return simulate(self._gpu, self._memory, self._path, _jobs(plan.launches, kernels))
 
     def _number_of(self, kernels: tuple[SimKernel, ...]) -> int:
         known = self._numbers.get(id(kernels))
@@ -101,8 +120,16 @@ class SimDevice(Device):
             self._numbers[id(kernels)] = known
         return known[1]
 
-    def _kernels_of_all(self, graph: Graph, plan: Plan) -> list[tuple[SimKernel, ...]]:
-        return [self._kernels_of(graph, graph.index[launch.unit]) for launch in plan.launches]
+    def _kernels_of_all(
+        self, graph: Graph, launches: Sequence[Launch]
+    ) -> list[tuple[SimKernel, ...]]:
+        known: dict[str, tuple[SimKernel, ...]] = {}
+        if self._of_graph is not None and self._of_graph[0] is graph:
+            known = self._of_graph[1]
+        for launch in launches:
+            if launch.unit not in known:
+                known[launch.unit] = self._kernels_of(graph, graph.index[launch.unit])
+        return [known[launch.unit] for launch in launches]
 
     def _kernels_of(self, graph: Graph, position: int) -> tuple[SimKernel, ...]:
         """The Unit's kernels, found once for the same Unit with values of the same shapes."""
@@ -129,10 +156,10 @@ class SimDevice(Device):
         return kernels
 
 
-def _jobs(plan: Plan, kernels: list[tuple[SimKernel, ...]]) -> list[Job]:
+def _jobs(launches: Sequence[Launch], kernels: list[tuple[SimKernel, ...]]) -> list[Job]:
     recorder = {
         launch.records: number
-        for number, launch in enumerate(plan.launches)
+        for number, launch in enumerate(launches)
         if launch.records is not None
     }
     return [
@@ -143,5 +170,5 @@ def _jobs(plan: Plan, kernels: list[tuple[SimKernel, ...]]) -> list[Job]:
             after=tuple(recorder[event] for event in launch.waits),
             records=launch.records is not None,
         )
-        for launch, found in zip(plan.launches, kernels, strict=True)
+        for launch, found in zip(launches, kernels, strict=True)
     ]

@@ -35,7 +35,7 @@ from workers.hardware.gpu import GpuFacts
 
 __all__ = ["Job", "SimRun", "latency_s", "simulate"]
 
-_ROUNDING = 1e-9  # of a time: more than rounding ever adds up to
+CLOSE = 1e-9  # of a time: more than rounding ever adds up to
 
 
 def simulate(gpu: GpuFacts, memory: Memory, path: LaunchPath, jobs: Sequence[Job]) -> SimRun:
@@ -175,10 +175,10 @@ class _Simulation:
         latest = min([group.latest for group in groups])
         if latest == math.inf:
             return []
-        latest *= 1 + _ROUNDING
+        latest *= 1 + CLOSE
         near = [group for group in groups if group.soonest <= latest]
         if self._arrivals:
-            arriving = self._arrivals[0][0] * (1 + _ROUNDING)
+            arriving = self._arrivals[0][0] * (1 + CLOSE)
             if arriving < min([group.soonest for group in near]):
                 return []
         return near

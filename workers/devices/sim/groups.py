@@ -18,7 +18,7 @@ ROUNDING = 1e-6
 """Of a wave, or of a bandwidth: more than rounding ever adds up to. What is only about right is
 asked for with so much to spare, and what depends on the last bit is computed in order."""
 
-_DONE = 1e-9  # of a wave: what is left of a cohort that is complete but for rounding
+DONE = 1e-9  # of a wave: what is left of a cohort that is complete but for rounding
 
 
 @dataclass(slots=True, eq=False)
@@ -169,6 +169,6 @@ class SmGroup:
         self.settled += 1
         for cohort in self.cohorts:
             cohort.left = left = cohort.left - step * cohort.rate
-            if left <= _DONE:
+            if left <= DONE:
                 ended.append(cohort)
         return ended

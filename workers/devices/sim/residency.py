@@ -13,7 +13,7 @@ from workers.devices.sim.groups import ROUNDING, Cohort, Launched, SmGroup
 from workers.devices.sim.kernel import SimKernel
 from workers.hardware.gpu import GpuFacts
 
-_ALIKE = 0.03
+ALIKE = 0.03
 """Of a wave: by how much blocks may differ that are merged."""
 
 
@@ -203,8 +203,8 @@ class Residency:
         group.settle(self.steps)
         other.settle(self.steps)
         apart = max([abs(cohort.left - merged.left) for cohort, merged in pairs], default=0.0)
-        if apart > _ALIKE:
-            if apart < _ALIKE + ROUNDING:
+        if apart > ALIKE:
+            if apart < ALIKE + ROUNDING:
                 group.merges = self._merges  # so that they are compared the next time, too
             return False
         for cohort, merged in pairs:
