@@ -50,8 +50,12 @@ def model(name: str) -> Graph:
 
 @cache
 def at_batch(name: str, batch: int) -> Graph:
-    """The model with every value's first dimension ``batch``: kernels follow from shapes."""
-    graph = model(name)
+    """The model with every value's first dimension ``batch``."""
+    return with_batch(model(name), batch)
+
+
+def with_batch(graph: Graph, batch: int) -> Graph:
+    """The graph with every value's first dimension ``batch``: kernels follow from shapes."""
     weights = set(graph.weights)
     values = {
         value: spec if value in weights else replace(spec, shape=(batch, *spec.shape[1:]))

@@ -30,6 +30,7 @@ from workers.graph.graph import Graph
 from workers.schedulers.base import Scheduler, StageLatency
 from workers.schedulers.greedy import GreedyScheduler
 from workers.schedulers.ios import IosScheduler
+from workers.schedulers.opara.allocation import allocate
 from workers.schedulers.sequential import SequentialScheduler
 from workers.schedules.lower import lower
 from workers.schedules.plan import Plan
@@ -74,15 +75,8 @@ def latency(graph: Graph, device: SimDevice, schedule: Schedule) -> float:
 
 
 def streams(graph: Graph) -> StreamSchedule:
-    """Opara's Algorithm 1, launched in the graph's order: a Unit follows the first predecessor
-    whose first successor it is, or else begins a stream."""
-    stream: list[int] = []
-    count = 0
-    for position, before in enumerate(graph.predecessors):
-        own = [stream[p] for p in before if graph.successors[p][0] == position]
-        stream.append(own[0] if own else count)
-        count += not own
-    placements = zip(graph.units, stream, strict=True)
+    """Opara's Algorithm 1, launched in the graph's order."""
+    placements = zip(graph.units, allocate(graph.successors), strict=True)
     return StreamSchedule("opara", tuple(Placement(unit.name, s) for unit, s in placements))
 
 

@@ -21,6 +21,7 @@ from workers.devices.base import CancelledError, DeviceError
 from workers.devices.sim import facts
 from workers.devices.sim.device import SimDevice
 from workers.devices.sim.facts import facts_of
+from workers.devices.sim.launch_path import PATHS
 from workers.devices.sim.specs import SPECS
 from workers.devices.sim.values import PlanRunner
 from workers.graph.random_inputs import random_inputs
@@ -46,8 +47,8 @@ def test_every_gpu_of_the_table_is_found_and_marked_simulated() -> None:
 def test_fingerprints_tell_gpus_launch_paths_and_models_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    prints = {facts_of(name, issue).fingerprint for name in SPECS for issue in ("graph", "streams")}
-    assert len(prints) == 2 * len(SPECS)
+    prints = {facts_of(name, issue).fingerprint for name in SPECS for issue in PATHS}
+    assert len(prints) == len(PATHS) * len(SPECS)
     monkeypatch.setattr(facts, "MODEL_VERSION", "another")
     facts._facts.cache_clear()
     assert facts_of("v100").fingerprint not in prints

@@ -1,8 +1,9 @@
 """How launches get from the program to the GPU, and what that costs.
 
-Two ways: ``streams``, where one CPU thread calls the driver for every kernel, event and wait in
-the Plan's order; and ``graph``, a CUDA Graph that is launched with one call and whose nodes the
-GPU's front end starts. All numbers are for a desktop or server CPU of the GPU's time, the same for
+Three ways: ``streams``, where one CPU thread calls the driver for every kernel, event and wait in
+the Plan's order; ``eager``, the same with what PyTorch's own Python and dispatcher do for each
+operator; and ``graph``, a CUDA Graph that is launched with one call and whose nodes the GPU's front
+end starts. All numbers are for a desktop or server CPU of the GPU's time, the same for
 every GPU.
 
 Source: A. Gray, "Getting Started with CUDA Graphs", NVIDIA technical blog, 5 September 2019
@@ -10,6 +11,11 @@ Source: A. Gray, "Getting Started with CUDA Graphs", NVIDIA technical blog, 5 Se
 2.9 µs back to back: 9.6 µs each with a synchronisation after each, 3.8 µs each when issued
 without, 3.4 µs each in a CUDA Graph. Hence about 1 µs (0.9) between kernels of a stream and
 0.5 in a graph, and less than 3.8 µs of CPU for a launch. What is marked *estimate* is ours.
+
+``eager``'s 8 µs of CPU: additions of 512 × 512 elements, submitted back to back with PyTorch's own
+kernels on an A100's host (https://github.com/flagos-ai/Torch-FL/pull/27, 2026); 7.1 µs according to
+https://github.com/flagos-ai/FlagGems/issues/4558. That convolutions, products and normalisations
+take no longer is an *estimate*, and too low: they prepare more.
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Issue = Literal["graph", "streams"]
+Issue = Literal["graph", "streams", "eager"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,14 @@ PATHS: dict[Issue, LaunchPath] = {
         wait=1.0 * _US,  # estimate
         follow=0.9 * _US,  # the blog's 3.8 - 2.9
         signal=2.0 * _US,  # estimate: the event's memory is polled by the other queue
+    ),
+    "eager": LaunchPath(
+        first=5 * _US,  # as above
+        kernel=8 * _US,  # the additions'; an estimate for everything else
+        record=1.0 * _US,  # as above
+        wait=1.0 * _US,
+        follow=0.9 * _US,
+        signal=2.0 * _US,
     ),
     "graph": LaunchPath(
         first=6 * _US,  # estimate: one cudaGraphLaunch
