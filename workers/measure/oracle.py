@@ -27,6 +27,7 @@ from workers.measure.subgraph import subgraph
 from workers.measure.surroundings import Neighbourhood
 from workers.measure.unit_profiles import profile_units
 from workers.schedulers.base import BUDGET, SchedulerError, StageLatency
+from workers.schedules.alone import Alone
 from workers.schedules.lower import lower
 from workers.schedules.merge import merge_stages
 from workers.schedules.mergeable import mergeable
@@ -243,7 +244,10 @@ class MeasuringOracle:
 
     def _candidate(self, stage: Stage) -> Candidate:
         """The stage as a graph of its own, with the Units that lead in to it where that matters.
-        One that is merged is rewritten first."""
+        One that is merged is rewritten first. Where latencies are computed, a part of the whole
+        graph will do."""
+        if self._computed is not None and stage.strategy == "concurrent":
+            return Candidate(self._graph, {}, self._computed.plan(stage), self._provider)
         before = self._before(stage)
         alike = bool(self._neighbourhood and self._neighbourhood.alike(stage.units))
         threads = self._threads(stage)[:1] if alike else ()
@@ -274,6 +278,13 @@ class MeasuringOracle:
             f"{self._neighbourhood.words(stage.units) if self._neighbourhood else ''}",
             signature=f"{self._signatures.of(positions)}:{groups}",
         )
+
+    @cached_property
+    def _computed(self) -> Alone | None:
+        """Makes Plans of stages; None where the device runs them to measure them."""
+        if self._device.latencies_ms(self._graph, ()) is None:
+            return None
+        return Alone(self._graph, self.parallelism)
 
     def _threads(self, stage: Stage) -> tuple[int, ...]:
         """Of each group."""

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Protocol
 
 import torch
@@ -103,6 +104,10 @@ def ignore_measurement(position: int, measurement: Measurement) -> None:
     """Told of measurements, does nothing with them."""
 
 
+AT_ONCE = 64
+"""So many computed latencies are asked for together, and between two looks at the clock."""
+
+
 @dataclass
 class SerialMeasurer:
     """Measures on ``device``, with random inputs from ``seed``. Failures are measurements."""
@@ -120,12 +125,13 @@ class SerialMeasurer:
     ) -> Batch:
         start = time.perf_counter()
         measurements: list[Measurement] = []
-        for position, candidate in enumerate(candidates):
+        while len(measurements) < len(candidates):
             if expired():
                 measurements.append(Measurement.failed(Failure.BUDGET, "budget"))
                 continue
-            measurements.append(self._measure(candidate))
-            taken(position, measurements[-1])
+            for found in self._next(candidates[len(measurements) :][:AT_ONCE]):
+                measurements.append(found)
+                taken(len(measurements) - 1, found)
         self._rounds += 1
         return Batch(
             tuple(measurements),
@@ -143,11 +149,23 @@ class SerialMeasurer:
             ),
         )
 
+    def _next(self, candidates: Sequence[Candidate]) -> Sequence[Measurement]:
+        """Of the first; where latencies are computed, of all up to one of another graph."""
+        graph = candidates[0].graph
+        plans = [found.plan for found in takewhile(lambda one: one.graph is graph, candidates)]
+        try:
+            computed = self.device.latencies_ms(graph, plans)
+        except DeviceError:
+            computed = None  # the first may not be the one that has no latency
+        if computed is None:
+            return [self._measure(candidates[0])]
+        return [_computed(latency) for latency in computed]
+
     def _measure(self, candidate: Candidate) -> Measurement:
         try:
             computed = self.device.latency_ms(candidate.graph, candidate.plan)
             if computed is not None:
-                return Measurement(computed, computed, computed, samples=1, simulated=True)
+                return _computed(computed)
             with self.device.prepare(
                 candidate.graph, candidate.weights, candidate.plan, candidate.provider
             ) as executable:
@@ -165,6 +183,10 @@ class SerialMeasurer:
         executable.time_within(inputs, 1, candidate.surroundings)
         taken = (time.perf_counter() - start) * 1e3
         return executable.time_within(inputs, self.effort.repeats(taken), candidate.surroundings)
+
+
+def _computed(latency_ms: float) -> Measurement:
+    return Measurement(latency_ms, latency_ms, latency_ms, samples=1, simulated=True)
 
 
 def warm_up(executable: Timed, inputs: Mapping[str, Tensor], limit_ms: float) -> float:
