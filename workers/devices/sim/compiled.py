@@ -52,7 +52,7 @@ def _kept(function: _Function) -> _Function:
 @_compiled
 def _room(m: Machine, slot: int, row: int) -> int:
     group, kernel = m.groups[slot], m.kernels[row]
-    fitting = min(kernel.fit, group.blocks)
+    fitting: int = min(kernel.fit, group.blocks)
     if group.threads < fitting * kernel.threads:
         fitting = group.threads // kernel.threads
     if group.registers < fitting * kernel.registers:
@@ -66,7 +66,8 @@ def _room(m: Machine, slot: int, row: int) -> int:
         cohort = m.cohorts[m.members[slot, position]]
         if cohort.row == row:
             own += cohort.each
-    return min(fitting, kernel.fit - own) if own else fitting
+    left: int = kernel.fit - own
+    return min(fitting, left) if own else fitting
 
 
 @_compiled
@@ -326,18 +327,19 @@ def _exact_sum(m: Machine, count: int) -> float:
     if length == 0:
         return 0.0
     length -= 1
-    high, low = m.launches[length].partial, 0.0
+    total: float = m.launches[length].partial
+    low = 0.0
     while length > 0 and low == 0.0:
-        value, partial = high, m.launches[length - 1].partial
+        value, partial = total, m.launches[length - 1].partial
         length -= 1
-        high = value + partial
-        low = partial - (high - value)
+        total = value + partial
+        low = partial - (total - value)
     # What is left decides about a sum that lies half-way between two numbers.
     if length > 0 and (low > 0.0) == (m.launches[length - 1].partial > 0.0):
-        value = high + low * 2.0
-        if value - high == low * 2.0:
-            high = value
-    return high
+        value = total + low * 2.0
+        if value - total == low * 2.0:
+            total = value
+    return total
 
 
 @_compiled
@@ -351,7 +353,8 @@ def _working_set(m: Machine) -> float:
                 count += 1
         state.working_set = _exact_sum(m, count)
         state.resident_changed = 0
-    return state.working_set
+    found: float = state.working_set
+    return found
 
 
 @_compiled
@@ -493,7 +496,7 @@ def _set_rates(m: Machine, now: float) -> None:
 
 
 @_compiled
-def _mixed(number: int) -> int:
+def _mixed(number: int) -> Any:
     """A tag for a launch, multiples of which hardly ever add up to the same: the finaliser of
     SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014)."""
     tag = np.int64(number) * np.int64(-7046029254386353131)
