@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
+from typing import NamedTuple
 
 from workers.graph.graph import Argument, Graph, Operator, ValueRef
 
 DIGITS = 32
+
+_MOST_TEXTS = 20_000
+"""Texts of Units that are kept, of about a kilobyte each."""
 
 _GAP = "\0"  # stands for a value in a text; ``repr`` of a string never has it
 
@@ -34,6 +38,8 @@ class Signatures:
         self._outputs = frozenset(graph.outputs)
         self._operators: dict[int, tuple[list[str], list[str]]] = {}
         self._specs: dict[str, str] = {}
+        self._known_units: dict[int, _Unit] = {}
+        self._known_texts: dict[tuple[object, ...], tuple[str, dict[str, str]]] = {}
 
     def of(self, positions: Sequence[int]) -> str:
         """As ``signature``."""
@@ -46,32 +52,70 @@ class Signatures:
         first appearance of ``x0`` and ``w0`` states their shape and type.
         """
         names: dict[str, str] = {}
-        outside = self._read_outside(positions)
+        chosen = set(positions)
         units = []
         for position in positions:
-            unit = self._graph.units[position]
-            operators = ", ".join([self._operator(o, names) for o in unit.operators])
-            made = ", ".join([f"({names[name]!r}, {name in outside})" for name in unit.outputs])
+            unit = self._unit(position)
+            operators, fresh = self._operators_of(unit, names)
+            names.update(fresh)
+            made = ", ".join(
+                [
+                    f"({names[name]!r}, {returned or not readers <= chosen})"
+                    for name, returned, readers in unit.outputs
+                ]
+            )
             units.append(f"[[{operators}], [{made}]]")
         return f"[{', '.join(units)}]"
 
-    def _read_outside(self, positions: Sequence[int]) -> set[str]:
-        """The outputs of these Units that the graph returns or another Unit reads."""
-        graph, chosen = self._graph, set(positions)
-        computed = {name for position in chosen for name in graph.units[position].outputs}
-        readers = {after for position in chosen for after in graph.successors[position]}
-        read = {name for reader in readers - chosen for name in graph.units[reader].inputs}
-        return computed & (read | self._outputs)
+    def _unit(self, position: int) -> _Unit:
+        found = self._known_units.get(position)
+        if found is None:
+            graph, unit = self._graph, self._graph.units[position]
+            own = {name for operator in unit.operators for name in operator.outputs}
+            read = [name for operator in unit.operators for name in self._parts(operator)[1]]
+            found = self._known_units[position] = _Unit(
+                position,
+                tuple(dict.fromkeys(name for name in read if name not in own)),
+                tuple(
+                    (
+                        name,
+                        name in self._outputs,
+                        frozenset(
+                            after
+                            for after in graph.successors[position]
+                            if name in graph.units[after].inputs
+                        ),
+                    )
+                    for name in unit.outputs
+                ),
+            )
+        return found
+
+    def _operators_of(self, unit: _Unit, names: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+        """The text of the Unit's operators after others that gave values their ``names``, and the
+        names that it gives: the same wherever as many were given, and the same to what it reads."""
+        key = (unit.position, len(names), *[names.get(name) for name in unit.reads])
+        known = self._known_texts.get(key)
+        if known is None:
+            now = dict(names)
+            operators = self._graph.units[unit.position].operators
+            text = ", ".join([self._operator(operator, now) for operator in operators])
+            if len(self._known_texts) >= _MOST_TEXTS:
+                self._known_texts.clear()
+            fresh = {name: now[name] for name in list(now)[len(names) :]}
+            known = self._known_texts[key] = text, fresh
+        return known
+
+    def _parts(self, operator: Operator) -> tuple[list[str], list[str]]:
+        known = self._operators.get(id(operator))  # which the graph keeps: no other gets its id
+        if known is None:
+            known = self._operators[id(operator)] = _pieces(operator)
+        return known
 
     def _operator(self, operator: Operator, names: dict[str, str]) -> str:
         """Its target, arguments and keywords, and shape and type of each value that it is the first
         to name."""
-        known = self._operators.get(
-            id(operator)
-        )  # the graph keeps it, so that no other gets its id
-        if known is None:
-            known = self._operators[id(operator)] = _pieces(operator)
-        pieces, read = known
+        pieces, read = self._parts(operator)
         text, fresh = [pieces[0]], []
         for name, piece in zip(read, pieces[1:], strict=True):
             renamed = names.get(name)
@@ -93,6 +137,15 @@ class Signatures:
             spec = self._graph.values[name]
             found = self._specs[name] = repr((spec.shape, spec.dtype))
         return found
+
+
+class _Unit(NamedTuple):
+    """What the Unit at ``position`` reads and does not compute; and of each value that it makes for
+    others the name, whether the graph returns it, and the Units that read it."""
+
+    position: int
+    reads: tuple[str, ...]
+    outputs: tuple[tuple[str, bool, frozenset[int]], ...]
 
 
 class _Gap:
