@@ -2,16 +2,18 @@
 
     .venv/bin/python benchmarks/schedulers.py [--output benchmarks/results/schedulers.json]
 
-No model is run, and no kernel profiled: times are CPU time of this process, medians of rounds that
-take every algorithm in turn. Each model is taken twice: as it is imported, every ATen operator a
-Unit, which is nearest to the torch.fx graphs of the paper; and in the fused Units that a job
-schedules unless it says otherwise. A new algorithm is a row of ``ALGORITHMS``.
+No model is run, and kernels are profiled, on a simulated A100, before time is taken. Times are CPU
+time of this process, medians of rounds that take every algorithm in turn. Each model is taken
+twice: as it is imported, every ATen operator a Unit, which is nearest to the torch.fx graphs of the
+paper; and in the fused Units that a job schedules unless it says otherwise. A new algorithm is a
+row of ``ALGORITHMS``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import operator
 import statistics
 import sys
 import time
@@ -19,24 +21,35 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import torch.fx
 from machine import machine
 from plans import Unasked
 
 from workers import zoo
-from workers.graph.graph import Graph
+from workers.devices.sim.device import SimDevice
+from workers.graph.graph import Graph, Operator, TensorSpec, Unit, ValueRef
 from workers.graph.importers.pt2 import import_program
 from workers.graph.passes import optimise
 from workers.graph.width import width
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.kernel import Kernel
+from workers.hardware.roofline import Roofline
+from workers.measure.oracle import MeasuringOracle
+from workers.measure.profile_index import MemoryIndex
 from workers.schedulers.nimble import NimbleScheduler, assign_streams
+from workers.schedulers.opara import OparaScheduler
+from workers.schedulers.opara.allocation import allocate
 from workers.schedules.lower import lower
 from workers.schedules.schedule import Schedule
 
 MODELS = ("googlenet", "inception_v3", "bert_base", "t5_small")
 ROUNDS = 31
+LONG = (1_000, 10_000, 100_000)
 
 # Opara, Table I: computation time in ms; Section 5.2: streams.
 PUBLISHED_MS = {
@@ -81,10 +94,83 @@ def nimble_with_networkx(graph: Graph) -> Callable[[], object]:
     return matched
 
 
+def opara_streams(graph: Graph) -> Callable[[], object]:
+    successors = graph.successors
+    return lambda: allocate(successors)
+
+
+def opara_as_printed(graph: Graph) -> Callable[[], object]:
+    """Algorithm 1 line by line on a torch.fx graph, which is what the paper's own has."""
+    drawn = torch.fx.Graph()
+    nodes: list[torch.fx.Node] = []
+    for before in graph.predecessors:
+        read = tuple(nodes[unit] for unit in before)
+        nodes.append(drawn.call_function(operator.add, read))
+
+    def allocated() -> object:
+        streams: set[int] = set()
+        stream_of: dict[torch.fx.Node, int] = {}
+        for node in drawn.nodes:
+            for before in node.all_input_nodes:
+                if next(iter(before.users)) is node:
+                    stream_of[node] = stream_of[before]
+                    break
+            if node not in stream_of:
+                stream_of[node] = len(streams)
+                streams.add(stream_of[node])
+        return stream_of
+
+    return allocated
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """An oracle that has profiled already."""
+
+    gpu: GpuFacts | None
+    ceilings: Roofline
+    kernels: Mapping[str, tuple[Kernel, ...]]
+
+    def roofline(self) -> Roofline:
+        return self.ceilings
+
+    def unit_profiles(self) -> Mapping[str, tuple[Kernel, ...]]:
+        return self.kernels
+
+
+PROFILED: dict[tuple[str, int], Profiled] = {}
+"""By name and Units of the graph; profiling is not what is timed, and done once."""
+
+
+def profiled(graph: Graph) -> Profiled:
+    key = graph.name, len(graph.units)
+    if key not in PROFILED:
+        asked = MeasuringOracle(graph, {}, SimDevice("a100"), MemoryIndex())
+        PROFILED[key] = Profiled(asked.gpu, asked.roofline(), asked.unit_profiles())
+    return PROFILED[key]
+
+
+def opara_schedule(graph: Graph, strict: bool) -> Schedule:
+    return OparaScheduler(strict).schedule(graph, profiled(graph)).schedule
+
+
+def opara_whole(graph: Graph, strict: bool) -> Callable[[], object]:
+    profiled(graph)
+    return lambda: opara_schedule(graph, strict)
+
+
 ALGORITHMS = {
     "nimble": Algorithm(nimble_streams, nimble_schedule, "nimble"),
     "nimble, from graph to schedule": Algorithm(lambda graph: lambda: nimble_schedule(graph)),
     "nimble's first matching by NetworkX": Algorithm(nimble_with_networkx),
+    "opara, Algorithm 1": Algorithm(opara_streams, published="opara"),
+    "opara, Algorithm 1 as printed": Algorithm(opara_as_printed),
+    "opara, strict, from graph to schedule": Algorithm(
+        partial(opara_whole, strict=True), partial(opara_schedule, strict=True)
+    ),
+    "opara, from graph to schedule": Algorithm(
+        partial(opara_whole, strict=False), partial(opara_schedule, strict=False)
+    ),
 }
 
 
@@ -171,6 +257,47 @@ def _published(row: str, name: str) -> str:
     return time_ms if streams is None else f"{time_ms}, {streams} streams"
 
 
+def long_graph(units: int) -> Graph:
+    """A chain of blocks: four branches of three Units each and one that joins them. The least that
+    a Graph needs; nobody runs it."""
+    spec = TensorSpec((8, 8), "float32")
+    made: list[Unit] = []
+
+    def add(*read: str) -> str:
+        name = f"u{len(made)}"
+        call = Operator(name, "aten.cat.default", (tuple(map(ValueRef, read)),), (), (name,))
+        made.append(Unit(name, "concat", (call,), read, (), (name,), 0, spec.nbytes))
+        return name
+
+    last = "x"
+    while len(made) < units:
+        last = add(*(add(add(add(last))) for _ in range(4)))
+    values = dict.fromkeys(["x", *(unit.name for unit in made)], spec)
+    return Graph("long", ("x",), (last,), (), values, tuple(made))
+
+
+def scaling() -> dict[str, Any]:
+    """CPU time of Opara whole on long graphs: for each Unit it should not grow."""
+    found: dict[str, Any] = {}
+    for units in LONG:
+        graph = long_graph(units)
+        kernels = {u.name: (Kernel(u.name, "k", 1.0, (9, 1, 1), (64, 1, 1)),) for u in graph.units}
+        gpu = SimDevice("a100").facts.gpu
+        oracle = Profiled(gpu, Roofline(1e13, 1e12), kernels)
+        for strict in (True, False):
+            taken = []
+            for _ in range(3):
+                fresh = replace(graph)
+                started = time.process_time()
+                OparaScheduler(strict).schedule(fresh, oracle)
+                taken.append(time.process_time() - started)
+            us = statistics.median(taken) * 1e6 / len(graph.units)
+            label = f"opara{', strict' if strict else ''}, {len(graph.units)} units"
+            found[label] = {"us_for_each_unit": round(us, 2)}
+            print(f"{label}: {us:.1f} us for each unit")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path)
@@ -179,6 +306,7 @@ def main() -> None:
     models = {name: {kind: measured(graph) for kind, graph in graphs(name)} for name in MODELS}
     for units in ("imported", "fused"):
         print(table(models, units), end="\n\n")
+    long = scaling()
     if options.output:
         report = {
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -187,6 +315,7 @@ def main() -> None:
             "published_ms": PUBLISHED_MS,
             "published_streams": PUBLISHED_STREAMS,
             "models": models,
+            "scaling": long,
         }
         options.output.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
 
