@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.hostile import FINDINGS, answering, attack_from_sandbox, attacking, infect
+from support.hostile_targets import (
+    EVERYTHING,
+    FILES,
+    PROCESSES,
+    PROGRAMS,
+    SOCKETS,
+    attack_targets,
+    reached,
+)
 from support.models import export_branches
 
 import workers
 from workers.graph.importers.isolation.view import needed_paths
 
 REPOSITORY = Path(workers.__file__).parent.parent
-FILES = {"overwrite_code", "write_outside", "read_a_secret", "list_the_hidden_folder"}
-SOCKETS = {"connect_over_tcp", "connect_to_the_hidden_socket", "connect_to_an_abstract_socket"}
-PROCESSES = {"read_the_starters_environment", "signal_the_starter"}
-PROGRAMS = {"start_a_process", "start_a_program", "become_root_again"}
-EVERYTHING = FILES | SOCKETS | PROCESSES | PROGRAMS
 
 # Refuses namespaces to what it runs, as containers do.
 REFUSE = """
@@ -49,46 +51,8 @@ needs_namespaces = pytest.mark.skipif(not NAMESPACES, reason="the kernel grants 
 
 @pytest.fixture
 def targets(tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """What there is to attack: files, a hidden folder, and servers on three kinds of socket."""
-    outside, hidden = tmp_path / "outside", tmp_path / "hidden"
-    outside.mkdir()
-    hidden.mkdir()
-    (outside / "secret").write_text("a secret")
-    abstract = f"plait-{os.getpid()}"
-    listeners = (
-        (socket.AF_INET, ("127.0.0.1", 0)),
-        (socket.AF_UNIX, str(hidden / "s")),
-        (socket.AF_UNIX, f"\0{abstract}"),
-    )
-    with ExitStack() as stack:
-        servers = [stack.enter_context(socket.socket(family)) for family, _ in listeners]
-        for server, (_, address) in zip(servers, listeners, strict=True):
-            server.bind(address)
-            server.listen()
-        starter = stack.enter_context(
-            subprocess.Popen(
-                [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"],
-                env={**os.environ, "PLAIT_PASSWORD": "a secret"},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-        )
-        assert starter.stdout is not None
-        starter.stdout.readline()
-        yield {
-            "code": workers.__file__,
-            "outside": str(outside),
-            "hidden": str(hidden),
-            "socket": str(hidden / "s"),
-            "port": servers[0].getsockname()[1],
-            "abstract": abstract,
-            "starter": starter.pid,
-        }
-        assert not (outside / "proof").exists()
-
-
-def reached(findings: dict[str, Any]) -> set[str]:
-    return {name for name in EVERYTHING if "got" in findings[name]}
+    with attack_targets(tmp_path) as found:
+        yield found
 
 
 def behind(layers: str, targets: dict[str, Any], tmp_path: Path, *wrapper: str) -> dict[str, Any]:
@@ -164,6 +128,39 @@ def test_a_plain_user_gets_every_layer_through_a_user_namespace(
     plain = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
     got = reached(behind(code, targets, tmp_path, *plain))
     assert got == set()
+
+
+FURTHER = """
+import ctypes, platform, signal
+for leave in (os.setsid, lambda: os.setpgid(0, 0)):
+    try:
+        leave()
+    except OSError:
+        continue
+    raise AssertionError("it has left its process group")
+libc = ctypes.CDLL(None, use_errno=True)
+clone = seccomp._MACHINES[platform.machine()].clone
+if libc.syscall(clone, 0x10000000 | signal.SIGCHLD, 0, 0, 0, 0) == 0:
+    os._exit(1)
+assert ctypes.get_errno() == 1, "a new user namespace by clone"
+"""
+
+
+def test_with_programs_a_process_gets_those_and_nothing_else(
+    targets: dict[str, Any], tmp_path: Path
+) -> None:
+    code = f"isolate(view, bounds, programs=True)\n{FURTHER}"
+    assert reached(behind(code, targets, tmp_path)) == {"start_a_process", "start_a_program"}
+
+
+@needs_namespaces
+def test_with_programs_and_no_namespaces_it_is_the_same(
+    targets: dict[str, Any], tmp_path: Path
+) -> None:
+    code = f"layers = isolate(view, bounds, programs=True)\n{FURTHER}"
+    code += 'assert layers == ("limits", "landlock", "seccomp"), layers'
+    got = reached(behind(code, targets, tmp_path, *WITHOUT_NAMESPACES))
+    assert got == {"start_a_process", "start_a_program"}
 
 
 @pytest.fixture(scope="module")

@@ -43,8 +43,8 @@ def import_model(
     """
     from workers.graph.serialize import GRAPH_FILE, WEIGHTS_FILE, load_graph  # noqa: PLC0415
 
-    request = {"task": "import", **_sizes(batch_size, sequence_length), **_which(source)}
-    with sandboxed(request, _path(source), workdir, limits) as answer:
+    request = {"task": "import", **model_request(source, batch_size, sequence_length)}
+    with sandboxed(request, model_path(source), workdir, limits) as answer:
         answer.file(GRAPH_FILE, MAX_GRAPH_BYTES)
         answer.file(WEIGHTS_FILE, limits.memory_bytes)
         try:
@@ -69,29 +69,31 @@ def reference_outputs(
     The tensors are named ``output_0`` … in the order in which the model returns them. Raises
     ImportFailure.
     """
-    sizes = _sizes(batch_size, sequence_length)
-    request = {"task": "run", **sizes, "seeds": list(seeds), **_which(source)}
-    with sandboxed(request, _path(source), workdir, limits) as answer:
+    which = model_request(source, batch_size, sequence_length)
+    request = {"task": "run", "seeds": list(seeds), **which}
+    with sandboxed(request, model_path(source), workdir, limits) as answer:
         return [_outputs(answer, index, limits) for index in range(len(seeds))]
 
 
-def _sizes(batch_size: int, sequence_length: int | None) -> dict[str, Any]:
-    return {"batch_size": batch_size, "sequence_length": sequence_length}
-
-
-def _which(source: ModelSource) -> dict[str, Any]:
+def model_request(
+    source: ModelSource, batch_size: int, sequence_length: int | None
+) -> dict[str, Any]:
+    """What an order for the sandbox says about the model. Raises ImportFailure for an unknown
+    format."""
+    sizes = {"batch_size": batch_size, "sequence_length": sequence_length}
     if isinstance(source, ZooModel):
-        return {"zoo": source.name, "format": None}
+        return {**sizes, "zoo": source.name, "format": None}
     if source.format not in FORMATS:
         raise ImportFailure(
             "malformed",
             f"{source.path.name} has the format {source.format!r}, which cannot be imported; "
             f"known: {', '.join(FORMATS)}",
         )
-    return {"zoo": None, "format": source.format}
+    return {**sizes, "zoo": None, "format": source.format}
 
 
-def _path(source: ModelSource) -> Path | None:
+def model_path(source: ModelSource) -> Path | None:
+    """The file that the sandbox must be able to read."""
     return source.path if isinstance(source, ModelFile) else None
 
 

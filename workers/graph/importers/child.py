@@ -4,8 +4,8 @@ An order says what to do with which model, and within what bounds::
 
     {"task": "import" | "run", "batch_size": INT, "sequence_length": INT | null,
      "seeds": [INT, …], "zoo": NAME | null, "model": PATH | null, "format": FORMAT | null,
-     "hidden": [PATH, …], "scratch": PATH, "root": PATH, "memory_bytes": INT, "seconds": FLOAT,
-     "starter": PID}
+     "hidden": [PATH, …], "scratch": PATH, "given": PATH, "root": PATH, "memory_bytes": INT,
+     "seconds": FLOAT, "starter": PID}
 
 It shuts itself in, says on stdout which layers are in force, and only then opens the model. In the
 scratch folder it leaves ``result.json``, ``{"failure": {kind, detail, operator}}`` or ``{}``, and
@@ -25,7 +25,7 @@ from typing import Any
 from workers.graph.importers.catalog import FORMATS
 from workers.graph.importers.isolation import isolate
 from workers.graph.importers.isolation.limits import Bounds, end_with_parent
-from workers.graph.importers.isolation.view import View, needed_paths
+from workers.graph.importers.isolation.view import View, gpu_devices, needed_paths
 from workers.graph.importers.opened import OpenedModel, Opener, Sizes
 from workers.graph.importers.sandbox import (
     OUT_OF_MEMORY_SIGNS,
@@ -39,22 +39,33 @@ from workers.graph.importers.source import ImportFailure
 def main() -> int:
     """Carry out the order; 0 if there is a result, be it a failure."""
     order = json.loads(sys.stdin.buffer.read())
-    end_with_parent()
-    if os.getppid() != order["starter"]:
-        return 1  # it died before it could take us along
-    scratch = Path(order["scratch"])
-    readable = needed_paths(map(Path, order["hidden"]))
-    if order["model"]:
-        readable = (*readable, Path(order["model"]))
-    layers = isolate(
-        View(readable, scratch, Path(order["root"])),
-        Bounds(order["memory_bytes"], order["seconds"]),
-    )
+    layers = shut_in(order)
     sys.stdout.write(json.dumps(layers) + "\n")
     sys.stdout.flush()
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a model may print; nobody else may report
+    scratch = Path(order["scratch"])
     (scratch / RESULT_FILE).write_text(json.dumps(_carry_out(order, scratch)))
     return 0
+
+
+def shut_in(order: Mapping[str, Any], programs: bool = False, gpu: bool = False) -> tuple[str, ...]:
+    """Shut this process in as the order says; the layers in force. ``programs`` as for ``isolate``;
+    with ``gpu`` it can use the GPUs.
+
+    Exits if whoever started this process is gone.
+    """
+    end_with_parent()
+    if os.getppid() != order["starter"]:
+        sys.exit(1)  # it died before it could take us along
+    readable = (*needed_paths(map(Path, order["hidden"])), Path(order["given"]))
+    if order["model"]:
+        readable = (*readable, Path(order["model"]))
+    devices = gpu_devices() if gpu else ()
+    return isolate(
+        View(readable, Path(order["scratch"]), Path(order["root"]), devices),
+        Bounds(order["memory_bytes"], order["seconds"], address_space=not gpu),
+        programs,
+    )
 
 
 def _carry_out(order: Mapping[str, Any], scratch: Path) -> dict[str, Any]:

@@ -95,31 +95,71 @@ def sandboxed(
     ends. Raises ImportFailure if the process reports one, is not done in time, crashes, or leaves
     something that is no answer.
     """
-    workdir.mkdir(parents=True, exist_ok=True)
-    place = Path(tempfile.mkdtemp(prefix="sandbox-", dir=workdir.resolve()))
-    try:
-        scratch, root = place / "scratch", place / "root"
-        scratch.mkdir()
-        root.mkdir()
-        order = {
+    with sandbox_place(workdir) as place:
+        order = place.order(request, model, limits)
+        ending = _run(json.dumps(order).encode(), place.scratch, limits.seconds)
+        if ending.code != 0:
+            raise _failure(ending, limits)
+        bare = Answer({}, place.scratch, isolation_layers(ending.report))
+        result = parse_result(bare.file(RESULT_FILE, MAX_RESULT_BYTES).read_bytes())
+        yield replace(bare, result=result)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folders of one sandboxed process: it can write to ``scratch``, read what is put into
+    ``given``, and puts its file tree together on ``root``."""
+
+    scratch: Path
+    given: Path
+    root: Path
+
+    def order(
+        self, request: Mapping[str, Any], model: Path | None, limits: SandboxLimits
+    ) -> dict[str, Any]:
+        """``request`` with all that the process must know to shut itself in."""
+        return {
             **request,
             "model": str(model.resolve()) if model else None,
-            "scratch": str(scratch),
-            "root": str(root),
+            "scratch": str(self.scratch),
+            "given": str(self.given),
+            "root": str(self.root),
             "hidden": [str(path) for path in limits.hidden],
             "memory_bytes": limits.memory_bytes,
             "seconds": limits.seconds,
             "starter": os.getpid(),
         }
-        ending = _run(json.dumps(order).encode(), scratch, limits.seconds)
-        if ending.code != 0:
-            raise _failure(ending, limits)
-        bare = Answer({}, scratch, _isolation(ending.report))
-        result = parse_result(bare.file(RESULT_FILE, MAX_RESULT_BYTES).read_bytes())
-        yield replace(bare, result=result)
+
+
+@contextmanager
+def sandbox_place(workdir: Path) -> Iterator[Place]:
+    """New folders in ``workdir``, which is made if it is missing, until the context ends."""
+    workdir.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="sandbox-", dir=workdir.resolve()))
+    try:
+        place = Place(folder / "scratch", folder / "given", folder / "root")
+        for part in (place.scratch, place.given, place.root):
+            part.mkdir()
+        yield place
     finally:
         # What the child made impossible to delete goes, or not, with ``workdir``.
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def start_child(
+    module: str, scratch: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start ``module``, which shuts itself in as its order on stdin says, in a session and process
+    group of its own, with nothing of our environment but what torch needs and ``environment``."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=scratch,
+        env={**_environment(scratch), **(environment or {})},
+        start_new_session=True,
+    )
 
 
 @dataclass(slots=True)
@@ -136,15 +176,7 @@ class _Ending:
 
 def _run(order: bytes, scratch: Path, seconds: float) -> _Ending:
     ending = _Ending()
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", "workers.graph.importers.child"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=scratch,
-        env=_environment(scratch),
-        start_new_session=True,
-    ) as process:
+    with start_child("workers.graph.importers.child", scratch) as process:
         try:
             if process.stdin:
                 with suppress(BrokenPipeError), process.stdin:
@@ -199,7 +231,7 @@ def _environment(scratch: Path) -> dict[str, str]:
     }
 
 
-def _isolation(report: bytes) -> tuple[str, ...]:
+def isolation_layers(report: bytes) -> tuple[str, ...]:
     """The first line, which the child writes before it touches the model; the rest is noise."""
     return tuple(str(layer) for layer in json.loads(report.partition(b"\n")[0]))
 
@@ -220,8 +252,8 @@ def parse_result(text: bytes) -> Mapping[str, Any]:
     operator = failure.get("operator")
     raise ImportFailure(
         failure["kind"],
-        _readable(str(failure.get("detail")), MAX_DETAIL),
-        None if operator is None else _readable(str(operator), MAX_OPERATOR),
+        readable(str(failure.get("detail")), MAX_DETAIL),
+        None if operator is None else readable(str(operator), MAX_OPERATOR),
     )
 
 
@@ -239,7 +271,7 @@ def _failure(ending: _Ending, limits: SandboxLimits) -> ImportFailure:
         return out_of_memory(limits.memory_bytes)
     if number > 0:
         return _crashed(f"{signal.strsignal(number) or f'signal {number}'}")
-    return _crashed(_readable(complaint.rpartition("\n")[2], MAX_DETAIL) or f"exit code {code}")
+    return _crashed(readable(complaint.rpartition("\n")[2], MAX_DETAIL) or f"exit code {code}")
 
 
 def out_of_memory(memory_bytes: int) -> ImportFailure:
@@ -259,7 +291,7 @@ def _crashed(what: str) -> ImportFailure:
     )
 
 
-def _readable(text: str, length: int) -> str:
+def readable(text: str, length: int) -> str:
     """Text from the sandbox, fit for a log and a page: one line, bounded."""
     line = "".join(c if c.isprintable() else " " for c in text[: 4 * length])
     return " ".join(line.split())[:length]

@@ -33,8 +33,13 @@ SIGNAL_EXIT = 128
 _GRACE_SECONDS = 10
 
 
-def isolate(view: View, bounds: limits.Bounds) -> tuple[str, ...]:
+def isolate(view: View, bounds: limits.Bounds, programs: bool = False) -> tuple[str, ...]:
     """Shut this process in; returns, in the process that goes on, the layers in force.
+
+    With ``programs`` it may start those that it can read, and load code that it has written, which
+    a compiler needs. They are shut in with it: they see no more files, get no network and no
+    privileges, cannot leave its process group, and end with it. The limits on memory and time then
+    hold for each process, and with namespaces for a plain user the one on their number.
 
     A layer that the kernel refuses is named on standard error with its reason. Must be called
     while there is only one thread, after ``limits.end_with_parent``.
@@ -44,14 +49,14 @@ def isolate(view: View, bounds: limits.Bounds) -> tuple[str, ...]:
     if _granted("namespaces", namespaces.enter):
         layers += ["network", "processes"]
         _continue_in_fork(bounds.seconds)
-        if _granted("mounts", partial(namespaces.enter_tree, view)):
+        if _granted("mounts", partial(namespaces.enter_tree, view, programs)):
             layers.append("mounts")
         _continue_in_fork(bounds.seconds)
     os.chdir(view.scratch)
     limits.apply(bounds, counts_own_processes="processes" in layers)
-    if _granted("landlock", partial(landlock.restrict, view)):
+    if _granted("landlock", partial(landlock.restrict, view, programs)):
         layers.append("landlock")
-    if _granted("seccomp", seccomp.restrict):
+    if _granted("seccomp", partial(seccomp.restrict, programs)):
         layers.append("seccomp")
     return tuple(layers)
 

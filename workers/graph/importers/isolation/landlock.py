@@ -17,10 +17,10 @@ _PATH_BENEATH = 1
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
-_TRUNCATE = 1 << 14
+_TRUNCATE, _CONTROL_DEVICE = 1 << 14, 1 << 15
 _READ = _READ_FILE | _READ_DIR
 _WRITE = _READ | _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _TRUNCATE
-_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _CONTROL_DEVICE
 
 # Rights on files by version of the interface: 13 at first, then REFER, TRUNCATE, and IOCTL_DEV.
 _KNOWN_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
@@ -29,10 +29,12 @@ _TCP = 0b11  # bind, connect; from version 4
 _SCOPES = 0b11  # abstract Unix sockets and signals; from version 6
 
 _PROC = ("/proc/cpuinfo", "/proc/meminfo", "/proc/self", "/proc/stat")
+_PROC_OF_GPUS = ("/proc/devices", "/proc/driver/nvidia")
 
 
-def restrict(view: View) -> None:
+def restrict(view: View, programs: bool = False) -> None:
     """Keep to the view from now on, and lose TCP, abstract Unix sockets and signals to others.
+    With ``programs``, what can be read there may be started.
 
     The process must have given up gaining privileges. Raises OSError if there is no Landlock.
     """
@@ -42,9 +44,13 @@ def restrict(view: View) -> None:
     attributes = struct.pack(f"={len(fields)}Q", *fields)
     ruleset = kernel.syscall(kernel.LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
     try:
-        for path in (*view.readable, *map(Path, _PROC)):
-            _allow(ruleset, path, _READ & handled)
+        for path in view.readable:
+            _allow(ruleset, path, (_READ | _EXECUTE * programs) & handled)
+        for name in (*_PROC, *(_PROC_OF_GPUS if view.devices else ())):
+            _allow(ruleset, Path(name), _READ & handled)
         _allow(ruleset, view.scratch, _WRITE & handled)
+        for path in view.devices:
+            _allow(ruleset, path, (_READ_FILE | _WRITE_FILE | _CONTROL_DEVICE) & handled)
         _allow(ruleset, Path(os.devnull), (_READ_FILE | _WRITE_FILE) & handled)
         kernel.syscall(kernel.LANDLOCK_RESTRICT_SELF, ruleset, 0)
     finally:

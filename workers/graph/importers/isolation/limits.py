@@ -20,10 +20,15 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a sandboxed process may use: memory it allocates, and time on the wall's clock."""
+    """What a sandboxed process may use: memory it allocates, and time on the wall's clock.
+
+    With ``address_space`` the addresses that it takes are bounded too, and with them memory that it
+    shares with others. CUDA takes as many as all GPUs and the host have memory, and uses few.
+    """
 
     memory_bytes: int
     seconds: float
+    address_space: bool = True
 
 
 def end_with_parent() -> None:
@@ -47,7 +52,8 @@ def apply(bounds: Bounds, *, counts_own_processes: bool) -> None:
     """
     cpu_seconds = int(bounds.seconds * (os.cpu_count() or 1)) + 1
     _limit(resource.RLIMIT_DATA, bounds.memory_bytes)
-    _limit(resource.RLIMIT_AS, bounds.memory_bytes + LIBRARIES_BYTES)  # shared memory counts here
+    if bounds.address_space:
+        _limit(resource.RLIMIT_AS, bounds.memory_bytes + LIBRARIES_BYTES)  # counts shared memory
     _limit(resource.RLIMIT_FSIZE, bounds.memory_bytes)
     _limit(resource.RLIMIT_CPU, cpu_seconds)
     _limit(resource.RLIMIT_NOFILE, OPEN_FILES)

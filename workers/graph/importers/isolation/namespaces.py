@@ -58,21 +58,22 @@ def _enter() -> None:
     limits.end_with_parent()  # a change of credentials can undo it
 
 
-def enter_tree(view: View) -> None:
-    """Put the view together on its ``root`` and make that the root of the file system.
+def enter_tree(view: View, programs: bool = False) -> None:
+    """Put the view together on its ``root`` and make that the root of the file system. What is
+    written to its scratch can be executed only with ``programs``.
 
     ``/proc`` shows this PID namespace, where it may be mounted. Raises OSError, with the file
     system as it was, if something else cannot be.
     """
     _mount("none", Path("/"), None, _MS_REC | _MS_PRIVATE)
     _mount("plait", view.root, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
-    _bind_all(view.readable, view.root)
+    _bind_all((*view.readable, *view.devices), view.root)
     scratch, proc = _inside(view.root, view.scratch), view.root / "proc"
     for folder in (scratch, proc):
         folder.mkdir(parents=True, exist_ok=True)
     _restrict(view.root, _MS_RDONLY | _MS_NOSUID)
     _mount(str(view.scratch), scratch, None, _MS_BIND)
-    _restrict(scratch, _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    _restrict(scratch, _MS_NOSUID | _MS_NODEV | (0 if programs else _MS_NOEXEC))
     try:
         _mount("proc", proc, "proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     except PermissionError as error:  # in a container that hides parts of its own /proc

@@ -26,6 +26,8 @@ _LOAD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _JUMP_IF_BITS, _RETURN = 0x20, 0x15, 0
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
 _X32 = 0x40000000  # from here on the numbers are those of x86-64's second interface
 _CLONE_THREAD = 0x00010000
+_CLONE_NEW = 0x7E020000  # the flags of clone for namespaces
+_FOR_PROGRAMS = frozenset({"fork", "vfork", "execve"})
 
 # pidfd_send_signal, io_uring_setup, pidfd_open, pidfd_getfd, process_madvise: one number everywhere
 _FORBIDDEN_EVERYWHERE = (424, 425, 434, 438, 440)
@@ -74,8 +76,9 @@ _MACHINES = {
 }  # fmt: skip
 
 
-def restrict() -> None:
-    """Put the filter in force for this process and its threads, for good.
+def restrict(programs: bool = False) -> None:
+    """Put the filter in force for this process and its threads, for good, and for all that it
+    starts, which is nothing without ``programs``.
 
     The process must have given up gaining privileges. Raises OSError if the kernel has no seccomp
     or this machine's system calls are not in the table.
@@ -83,17 +86,20 @@ def restrict() -> None:
     machine = _MACHINES.get(platform.machine())
     if machine is None:
         raise OSError(errno.ENOSYS, f"no table of system calls for {platform.machine()}")
-    program = b"".join(_program(machine, os.getpid()))
+    program = b"".join(_program(machine, os.getpid(), programs))
     instructions = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
     kernel.prctl(kernel.PR_SET_SECCOMP, _MODE_FILTER, header)
 
 
-def _program(machine: _Machine, pid: int) -> list[bytes]:
+def _program(machine: _Machine, pid: int, programs: bool) -> list[bytes]:
     """Threads may be started and signals sent to ``pid`` itself; every other call that is not
-    forbidden is allowed."""
+    forbidden is allowed. With ``programs`` so are new processes and programs, in the namespaces
+    and the process group of this one."""
     refused = _fail(errno.EPERM)
-    forbidden = (*machine.forbidden.values(), *_FORBIDDEN_EVERYWHERE)
+    allowed = _FOR_PROGRAMS if programs else frozenset()
+    numbers = [number for name, number in machine.forbidden.items() if name not in allowed]
+    forbidden = (*numbers, *_FORBIDDEN_EVERYWHERE)
     return [
         _instruction(_LOAD, _ARCHITECTURE),
         _instruction(_JUMP_IF_EQUAL, machine.audit, on_true=1),
@@ -107,7 +113,11 @@ def _program(machine: _Machine, pid: int) -> list[bytes]:
         # Its flags are in memory, which a filter cannot see; without it, libraries call clone.
         _instruction(_JUMP_IF_EQUAL, _CLONE3, on_false=1),
         _fail(errno.ENOSYS),
-        *_only_if(machine.clone, _JUMP_IF_BITS, _CLONE_THREAD),
+        *(
+            _unless(machine.clone, _JUMP_IF_BITS, _CLONE_NEW)
+            if programs
+            else _only_if(machine.clone, _JUMP_IF_BITS, _CLONE_THREAD)
+        ),
         *_only_if(machine.tgkill, _JUMP_IF_EQUAL, pid),
         _instruction(_RETURN, _ALLOW),
     ]
@@ -119,6 +129,17 @@ def _only_if(number: int, test: int, value: int) -> list[bytes]:
         _instruction(_JUMP_IF_EQUAL, number, on_false=4),
         _instruction(_LOAD, _FIRST_ARGUMENT),
         _instruction(test, value, on_true=1),
+        _fail(errno.EPERM),
+        _instruction(_RETURN, _ALLOW),
+    ]
+
+
+def _unless(number: int, test: int, value: int) -> list[bytes]:
+    """Allow the call of that number if its first argument does not pass the test."""
+    return [
+        _instruction(_JUMP_IF_EQUAL, number, on_false=4),
+        _instruction(_LOAD, _FIRST_ARGUMENT),
+        _instruction(test, value, on_false=1),
         _fail(errno.EPERM),
         _instruction(_RETURN, _ALLOW),
     ]

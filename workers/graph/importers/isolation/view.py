@@ -24,11 +24,18 @@ class View:
     """``readable`` files and folders, and the one folder, ``scratch``, that can be written to.
 
     ``root`` is an empty folder on which the tree is put together where there are mounts.
+    ``devices`` are those of a GPU, which its driver's libraries open, write to and control.
     """
 
     readable: tuple[Path, ...]
     scratch: Path
     root: Path
+    devices: tuple[Path, ...] = ()
+
+
+def gpu_devices() -> tuple[Path, ...]:
+    """The devices that CUDA opens: one for each GPU, and those of the driver."""
+    return tuple(path for path in sorted(Path("/dev").glob("nvidia*")) if not path.is_dir())
 
 
 def needed_paths(hidden: Iterable[Path]) -> tuple[Path, ...]:
