@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from workers.alternatives.catalog import KINDS, out_of_memory
+from workers.devices.allocator import keep_freed_memory
 from workers.graph.importers.child import shut_in
 from workers.graph.importers.sandbox import OUT_OF_MEMORY_SIGNS
 from workers.graph.importers.source import ImportFailure
@@ -84,6 +85,7 @@ def _prepare(order: Mapping[str, Any]) -> Runner:
     from workers.alternatives.originals import open_original  # noqa: PLC0415
     from workers.alternatives.runners import make_runner  # noqa: PLC0415
 
+    keep_freed_memory()  # as the CPU device does: how it fares without is a matter of luck
     torch.set_num_threads(len(order["cores"]))
     kind = KINDS[order["alternative"]]
     return make_runner(kind, open_original(order), len(order["cores"]), order["device"])
