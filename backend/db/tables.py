@@ -192,7 +192,9 @@ class JobEvent(Base):
 
 
 class JobResult(Base):
-    """One scheduler's schedule for one batch size, measured and verified.
+    """One scheduler's schedule for one batch size, or an alternative of the user's own, measured
+    and verified. ``kind`` says which of the two; an alternative has an empty ``schedule`` and
+    timeline. ``place`` ranks all of one batch size from 1, and is null for results of old.
 
     ``search`` holds what finding it took: states, transitions, stages_measured, stages_total,
     seconds, predicted_ms, bound_ms, bound_holds, ended, notes. ``provider`` implemented the
@@ -215,6 +217,8 @@ class JobResult(Base):
     max_abs_error: Mapped[float]
     winner: Mapped[bool] = mapped_column(server_default="false")
     provider: Mapped[str] = mapped_column(server_default="aten")
+    kind: Mapped[str] = mapped_column(server_default="schedule")
+    place: Mapped[int | None]
     schedule: Mapped[dict[str, Any]]
     search: Mapped[dict[str, Any]]
     environment: Mapped[dict[str, Any]] = mapped_column(server_default="{}")

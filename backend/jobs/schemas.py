@@ -20,6 +20,9 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+AUTO = "auto"
+"""In place of a scheduler's name: all of them, combined and refined, beside what the user has."""
+
 Strategies = Literal["both", "parallel", "merge"]
 Threads = Literal["searched", "device"]
 SearchMode = Literal["exhaustive", "exact", "guided"]
@@ -101,7 +104,10 @@ class JobSpec(Strict):
             "null keeps those that it was exported with",
         ),
     ] = None
-    schedulers: Annotated[list[str], Field(min_length=1)] = ["sequential", "greedy", "ios"]
+    schedulers: Annotated[
+        list[str],
+        Field(min_length=1, description="by name; auto stands for all, and what the user has"),
+    ] = [AUTO]
     budget_seconds: Annotated[
         float, Field(gt=0, le=86400, description="time to search, per batch size")
     ] = 300
@@ -153,8 +159,35 @@ class JobProblem(BaseModel):
     operator: str | None = None
 
 
+class SkippedContender(BaseModel):
+    """A scheduler, provider or alternative that took no part, and why."""
+
+    contender: str
+    reason: str
+
+
+class Faster(BaseModel):
+    """An alternative of the user's own that is faster than every schedule."""
+
+    name: str
+    latency_ms: float
+
+
+class FloorRead(BaseModel):
+    """A latency in ms below which no schedule of the model's units is expected; an estimate."""
+
+    name: str
+    ms: float
+
+
 class BatchSummary(BaseModel):
-    """The winner of one batch size. ``speedup`` is baseline over winner; 1.0 if nothing won."""
+    """The winner of one batch size. ``speedup`` is baseline over winner; 1.0 if nothing won.
+
+    ``tied_with`` could not be told apart from the winner, which is simpler. ``faster_alternative``
+    is what the user already has and is faster than anything here: keep that. ``why`` says in
+    words what the winner gains, ``gap`` which part of its latency lies above the highest of the
+    ``floors``.
+    """
 
     batch_size: int
     winner: str
@@ -162,6 +195,12 @@ class BatchSummary(BaseModel):
     baseline_ms: float
     speedup: float
     simulated: bool
+    tied_with: list[str] = []
+    faster_alternative: Faster | None = None
+    skipped: list[SkippedContender] = []
+    why: list[str] = []
+    floors: list[FloorRead] = []
+    gap: float | None = None
 
 
 class JobRead(BaseModel):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
 
 class ResultRead(BaseModel):
-    """One scheduler's latency for one batch size: the median and its 95 % interval, in ms.
+    """The latency of a schedule, or of an alternative, for one batch size: the median and its 95 %
+    interval, in ms. ``place`` ranks those of one batch size from 1.
 
     ``search`` is what finding the schedule took: states, transitions, stages measured of the
     total, seconds, the predicted latency, the bound, why the search ended, and notes.
@@ -32,6 +33,8 @@ class ResultRead(BaseModel):
     max_abs_error: float
     winner: bool
     provider: str
+    kind: Literal["schedule", "alternative"]
+    place: int | None
     search: dict[str, Any]
     environment: dict[str, Any]
     created_at: datetime

@@ -24,9 +24,9 @@ from workers.measure.noise import SILENCE, Guard, NoGuard, NoisyMachineError, Qu
 from workers.measure.processes import CpuSample
 from workers.measure.profile_index import MemoryIndex
 from workers.runner.barriers import without_needless_barriers
-from workers.runner.pipeline import make_candidate
 from workers.runner.quiet import NoisePolicy, Watch
 from workers.runner.reporting import Reporter
+from workers.runner.search import make_candidate
 from workers.runner.workplace import Candidate, Prepared, Workplace
 from workers.schedulers.base import SearchResult
 from workers.schedules.artifact import read_artifact, write_artifact

@@ -20,11 +20,12 @@ from workers.graph.importers.sandbox import SandboxLimits
 from workers.graph.importers.source import ModelFile
 from workers.graph.serialize import graph_hash, load_graph
 from workers.measure.profile_index import MemoryIndex
-from workers.runner.delivery import deliver
+from workers.runner.delivery import Entrants, deliver
 from workers.runner.importing import import_graph
-from workers.runner.pipeline import make_candidate, run_job
+from workers.runner.pipeline import run_job
 from workers.runner.quiet import NoisePolicy, Watch
 from workers.runner.reporting import Reporter
+from workers.runner.search import make_candidate
 from workers.runner.workplace import Prepared, Workplace
 from workers.schedulers.base import SearchResult
 from workers.schedules.artifact import read_artifact
@@ -71,7 +72,7 @@ def test_stages_that_were_merged_are_verified_measured_and_delivered(tmp_path: P
             for name, stages in (("sequential", one_by_one), ("ios", merged))
         ]
         watch = Watch.over(device.facts, place.noise, reporter)
-        summary = deliver("a.onnx", source, prepared, candidates, place, reporter, watch)
+        summary = deliver("a.onnx", source, prepared, Entrants(candidates), place, reporter, watch)
 
     assert (summary.winner, summary.simulated) == ("ios", True)
     assert summary.speedup > 1

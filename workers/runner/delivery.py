@@ -1,27 +1,33 @@
-"""The end of a job: verify every candidate, measure them against each other, deliver the winner."""
+"""The end of a job: verify every candidate, measure all against each other, deliver the winner."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
-from backend.jobs.schemas import BatchSummary
+from backend.jobs.schemas import BatchSummary, Faster, FloorRead, SkippedContender
 from backend.results.filenames import result_filename
-from workers.devices.base import Executable
+from workers.devices.base import CancelledError, DeviceError, Timeline
 from workers.devices.providers import kernels_of
 from workers.graph.importers import reference_outputs
 from workers.graph.importers.source import ModelSource
 from workers.graph.random_inputs import random_inputs
-from workers.measure.compare import Comparison, compare
+from workers.measure.compare import Comparison
 from workers.measure.environment import Load, environment, load_now
 from workers.measure.noise import Quiet
+from workers.measure.standings import Standing, TournamentResult
 from workers.measure.verify import Case, Verification, fresh_seeds, verify
+from workers.runner.contest import Contest
 from workers.runner.outcome import ScheduleOutcome
 from workers.runner.problems import VerificationError
 from workers.runner.quiet import Watch
+from workers.runner.reasons import explain
 from workers.runner.reporting import Reporter
-from workers.runner.workplace import BASELINE, Candidate, Prepared, Workplace
+from workers.runner.workplace import BASELINE, Candidate, Prepared, Skipped, Workplace
 from workers.schedules.artifact import write_artifact
 from workers.schedules.schedule import schedule_to_json
 
@@ -29,73 +35,189 @@ CASES = 2
 """Fresh random inputs that every schedule is verified on."""
 
 
+@dataclass(frozen=True, slots=True)
+class Entrants:
+    """Whom to compare: our candidates, the baseline first and simpler ones before others, as ties
+    are broken in this order. With ``alternatives`` also what else the user could run the model
+    with, made ready until ``deadline`` (of ``time.monotonic``)."""
+
+    candidates: Sequence[Candidate]
+    skipped: Sequence[Skipped] = ()
+    alternatives: bool = False
+    deadline: float = math.inf
+
+
 def deliver(
     model_name: str,
     source: ModelSource,
     model: Prepared,
-    candidates: list[Candidate],
+    entrants: Entrants,
     place: Workplace,
     reporter: Reporter,
     watch: Watch,
+    seed: int = 0,
 ) -> BatchSummary:
-    """Report each candidate's outcome and the winner's artifact.
+    """Report the outcome of each candidate and alternative, and the winner's artifact.
 
-    A candidate with wrong outputs is reported and cannot win. Raises VerificationError if the
-    baseline itself is wrong, because then the import is, and NoisyMachineError if the machine was
-    too busy to tell which is fastest.
+    A candidate with wrong outputs is reported and cannot win. An alternative can be the fastest,
+    which the summary says; what is delivered is the best of our candidates all the same. Raises
+    VerificationError if the baseline itself is wrong, because then the import is, and
+    NoisyMachineError if the machine was too busy to tell which is fastest.
     """
+    candidates = entrants.candidates
     steps = len(candidates) + 4
     batch_size = model.key.batch_size
     reporter.step("verifying", 0, steps, "running the original model in the sandbox")
     cases = _cases(source, model, place, batch_size)
-    verified = {}
-    for step, candidate in enumerate(candidates, start=1):
-        reporter.step("verifying", step, steps, f"{candidate.scheduler} against the original")
-        verified[candidate.scheduler] = _verify(candidate, model, place, cases, reporter)
-    right = [c for c in candidates if verified[c.scheduler].passed]
-    reporter.step("verifying", steps - 3, steps, "measuring the schedules in turns")
     with ExitStack() as stack:
-        executables = _prepare(right, model, place, stack)
-        inputs = cases[0].inputs
-        simulated = place.device.facts.simulated
+        contest = Contest(model, place, reporter, stack, skipped=list(entrants.skipped))
+        verified: dict[str, Verification] = {}
+        for step, candidate in enumerate(candidates, start=1):
+            reporter.step("verifying", step, steps, f"{candidate.scheduler} against the original")
+            found = _verify(candidate, place, cases, contest)
+            if found is not None:
+                verified[candidate.scheduler] = found
+        contest.enter(one for one in candidates if one.scheduler in verified)
+        if entrants.alternatives:
+            contest.enter_alternatives(source, cases[0], _cores(place), entrants.deadline)
+        reporter.step("verifying", steps - 3, steps, "measuring everything in turns")
         before = load_now()
-        compared, quiet = watch.measure(
-            lambda: compare(executables, inputs, BASELINE, simulated=simulated)
-        )
+        result, quiet = contest.run(dict(cases[0].inputs), watch, seed)
         conditions = _conditions(place, before, quiet)
-        reporter.step("verifying", steps - 2, steps, "measuring the leader again")
-        winner, final = _decide(right, compared, model, place, cases[0], reporter, watch)
+        winner = contest.candidates[best_of(result, contest.candidates)]
         reporter.step("verifying", steps - 1, steps, "recording timelines")
-        for candidate in right:
-            executable = executables[candidate.scheduler]
-            timeline = executable.timeline(inputs)  # before the notes, which say what it is of
-            facts = _search_facts(candidate, compared[candidate.scheduler], executable.notes)
-            place.recorder.result(
-                ScheduleOutcome(
-                    scheduler=candidate.scheduler,
-                    batch_size=batch_size,
-                    measurement=compared[candidate.scheduler].measurement,
-                    verified=True,
-                    max_abs_error=verified[candidate.scheduler].max_abs_error,
-                    winner=candidate is winner,
-                    schedule=schedule_to_json(candidate.found.schedule, model.key),
-                    search=facts,
-                    timeline=timeline,
-                    environment=conditions,
-                    provider=model.provider,
-                )
+        outcomes = _outcomes(contest, result, winner, verified, cases[0], conditions)
+        for outcome in outcomes:
+            place.recorder.result(outcome)
+        summary = _summary(contest, result, winner, outcomes)
+    reporter.log(" ".join(summary.why))
+    _write_artifact(model_name, model, winner, summary, place)
+    return summary
+
+
+def best_of(result: TournamentResult, candidates: Mapping[str, Candidate]) -> str:
+    """Which of our candidates to deliver: the winner, or where that is an alternative the best of
+    ours that reached the final and was not slower than the baseline, which may be that itself."""
+    if result.winner in candidates:
+        return result.winner
+    for standing in result.standings:
+        compared = standing.comparison
+        ours = standing.name in candidates and standing.final and compared is not None
+        if ours and compared is not None and compared.verdict == "faster":
+            return standing.name
+    return BASELINE
+
+
+def _outcomes(
+    contest: Contest,
+    result: TournamentResult,
+    winner: Candidate,
+    verified: Mapping[str, Verification],
+    case: Case,
+    conditions: Mapping[str, Any],
+) -> list[ScheduleOutcome]:
+    """One for each contender that was measured, in the order of their places."""
+    outcomes = []
+    for standing in result.standings:
+        if standing.comparison is None:
+            contest.skip(standing.name, standing.dropped or "it was not measured")
+            continue
+        name, model = standing.name, contest.model
+        facts = _standing_facts(standing, standing.comparison, result)
+        candidate = contest.candidates.get(name)
+        if candidate is None:
+            notes = contest.alternatives[name].notes
+            outcome = ScheduleOutcome(
+                scheduler=name,
+                batch_size=model.key.batch_size,
+                measurement=standing.comparison.measurement,
+                verified=True,
+                max_abs_error=contest.errors[name],
+                winner=False,
+                schedule={},
+                search={**facts, "notes": list(notes)},
+                timeline=Timeline(()),
+                environment=conditions,
+                provider=model.provider,
+                kind="alternative",
+                place=standing.place,
             )
-    best, baseline = final[winner.scheduler], final[BASELINE]
-    summary = BatchSummary(
-        batch_size=batch_size,
+        else:
+            executable = contest.executables[name]
+            timeline = executable.timeline(case.inputs)  # before the notes, which say what it is of
+            notes = (*candidate.found.notes, *executable.notes)
+            outcome = ScheduleOutcome(
+                scheduler=name,
+                batch_size=model.key.batch_size,
+                measurement=standing.comparison.measurement,
+                verified=True,
+                max_abs_error=verified[name].max_abs_error,
+                winner=candidate is winner,
+                schedule=schedule_to_json(candidate.found.schedule, candidate.key),
+                search={**candidate.search, **facts, "notes": list(notes)},
+                timeline=timeline,
+                environment=conditions,
+                provider=candidate.provider,
+                place=standing.place,
+            )
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _standing_facts(
+    standing: Standing, comparison: Comparison, result: TournamentResult
+) -> dict[str, object]:
+    """How a contender compares with the baseline, what its latencies look like, and how far it
+    came in the tournament."""
+    return {
+        "samples": comparison.report.to_json(),
+        "comparison_ended": comparison.ended,
+        "speedup": comparison.speedup,
+        "speedup_low": comparison.low,
+        "speedup_high": comparison.high,
+        "verdict": comparison.verdict,
+        "rung": standing.rung,
+        "rungs": len(result.rungs),
+        "final": standing.final,
+        "tied": standing.tied,
+        "dropped": standing.dropped,
+    }
+
+
+def _summary(
+    contest: Contest,
+    result: TournamentResult,
+    winner: Candidate,
+    outcomes: Sequence[ScheduleOutcome],
+) -> BatchSummary:
+    rows = {outcome.scheduler: outcome for outcome in outcomes}
+    best, baseline = rows[winner.scheduler], rows[BASELINE]
+    compared = result.of(winner.scheduler).comparison
+    speedup = compared.speedup if compared is not None else 1.0
+    model, place = contest.model, contest.place
+    explanation = explain(contest, winner, speedup, best, baseline)
+    beaten_by = None
+    if result.winner != winner.scheduler and result.winner in rows:
+        other = rows[result.winner].measurement.latency_ms
+        beaten_by = Faster(name=result.winner, latency_ms=other)
+    return BatchSummary(
+        batch_size=model.key.batch_size,
         winner=winner.scheduler,
         latency_ms=best.measurement.latency_ms,
         baseline_ms=baseline.measurement.latency_ms,
-        speedup=best.speedup,
-        simulated=simulated,
+        speedup=speedup,
+        simulated=place.device.facts.simulated,
+        tied_with=[name for name in result.tied_with if name != winner.scheduler]
+        if result.winner == winner.scheduler
+        else [],
+        faster_alternative=beaten_by,
+        skipped=[
+            SkippedContender(contender=one.contender, reason=one.reason) for one in contest.skipped
+        ],
+        why=list(explanation.sentences),
+        floors=[FloorRead(name=floor.name, ms=floor.ms) for floor in explanation.floors],
+        gap=explanation.gap,
     )
-    _write_artifact(model_name, model, winner, summary, place)
-    return summary
 
 
 def _cases(source: ModelSource, model: Prepared, place: Workplace, batch_size: int) -> list[Case]:
@@ -116,95 +238,40 @@ def _cases(source: ModelSource, model: Prepared, place: Workplace, batch_size: i
 
 
 def _verify(
-    candidate: Candidate,
-    model: Prepared,
-    place: Workplace,
-    cases: list[Case],
-    reporter: Reporter,
-) -> Verification:
+    candidate: Candidate, place: Workplace, cases: list[Case], contest: Contest
+) -> Verification | None:
+    """None for a candidate that is left out: its outputs are wrong, or it cannot run."""
     merged = candidate.merged
-    found = verify(
-        place.device, merged.graph, merged.weights, candidate.plan, cases, model.provider
-    )
+    try:
+        found = verify(
+            place.device, merged.graph, merged.weights, candidate.plan, cases, candidate.provider
+        )
+    except CancelledError:
+        raise
+    except DeviceError as error:
+        if candidate.scheduler == BASELINE:
+            raise
+        contest.skip(candidate.scheduler, str(error))
+        return None
     if found.passed:
         return found
     if candidate.scheduler == BASELINE:
         raise VerificationError(
             f"the imported model does not compute what the original does: {found.difference}"
         )
-    reporter.warn(f"{candidate.scheduler} is left out, its outputs are wrong: {found.difference}")
-    return found
+    contest.skip(candidate.scheduler, f"its outputs are wrong: {found.difference}")
+    return None
 
 
-def _prepare(
-    candidates: Iterable[Candidate], model: Prepared, place: Workplace, stack: ExitStack
-) -> dict[str, Executable]:
-    """The candidates ready to run, until ``stack`` is closed."""
-    return {
-        c.scheduler: stack.enter_context(
-            place.device.prepare(c.merged.graph, c.merged.weights, c.plan, model.provider)
-        )
-        for c in candidates
-    }
+def _cores(place: Workplace) -> list[int]:
+    """The cores that alternatives may use: all that the device's Plans do."""
+    return sorted(os.sched_getaffinity(0))[: max(1, place.device.facts.parallelism)]
 
 
 def _conditions(place: Workplace, before: Load, quiet: Quiet) -> dict[str, Any]:
     """Under what conditions the results were measured, just now."""
     stamp = environment(place.device.facts, before, quiet).to_json()
     return {**stamp, "noise": {**stamp["noise"], "allowed": place.noise.allow}}
-
-
-def _decide(
-    candidates: list[Candidate],
-    compared: Mapping[str, Comparison],
-    model: Prepared,
-    place: Workplace,
-    case: Case,
-    reporter: Reporter,
-    watch: Watch,
-) -> tuple[Candidate, Mapping[str, Comparison]]:
-    """The winner, and the comparison that decided it.
-
-    The fastest of several looks faster than it is (the winner's curse), and one comparison in forty
-    finds a difference where there is none. So the leader is measured against the baseline once
-    more, both prepared afresh, and wins only if it is faster beyond its interval both times.
-    """
-    baseline = next(c for c in candidates if c.scheduler == BASELINE)
-    faster = [c for c in candidates if compared[c.scheduler].verdict == "faster"]
-    if not faster:
-        return baseline, compared
-    leader = min(faster, key=lambda c: compared[c.scheduler].measurement.latency_ms)
-    with ExitStack() as stack:
-        executables = _prepare((baseline, leader), model, place, stack)
-        simulated = place.device.facts.simulated
-        again, _ = watch.measure(
-            lambda: compare(executables, case.inputs, BASELINE, seed=1, simulated=simulated)
-        )
-    found = again[leader.scheduler]
-    confirmed = found.verdict == "faster"
-    reporter.log(
-        f"{leader.scheduler} measured against {BASELINE} again: {found.speedup:.3f}× as fast "
-        f"({found.low:.3f} to {found.high:.3f}), which {'confirms' if confirmed else 'refutes'} "
-        "that it is faster"
-    )
-    return (leader if confirmed else baseline), again
-
-
-def _search_facts(
-    candidate: Candidate, comparison: Comparison, notes: Sequence[str]
-) -> dict[str, object]:
-    """What finding the schedule took, how it compares with the baseline, and what its latencies
-    look like. ``notes`` are the executable's."""
-    return {
-        **candidate.search,
-        "notes": [*candidate.found.notes, *notes],
-        "samples": comparison.report.to_json(),
-        "comparison_ended": comparison.ended,
-        "speedup": comparison.speedup,
-        "speedup_low": comparison.low,
-        "speedup_high": comparison.high,
-        "verdict": comparison.verdict,
-    }
 
 
 def _write_artifact(
@@ -217,11 +284,11 @@ def _write_artifact(
         merged.graph,
         merged.weights,
         winner.found.schedule,
-        model.key,
+        winner.key,
         winner.plan,
         summary.model_dump(),
         place.device.facts.parallelism,
-        model.provider,
-        kernels_of(merged.graph, model.provider, place.device.facts),
+        winner.provider,
+        kernels_of(merged.graph, winner.provider, place.device.facts),
     )
     place.recorder.artifact(summary.batch_size, path)

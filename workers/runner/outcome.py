@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from workers.devices.base import Timeline
 from workers.measure.measurement import Measurement
@@ -12,8 +12,9 @@ from workers.measure.measurement import Measurement
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOutcome:
-    """A verified, measured schedule. ``search`` says what finding it took, ``environment`` under
-    what conditions it was measured, ``provider`` who implemented the operators."""
+    """A verified, measured schedule, or an alternative, which has none and no timeline. ``search``
+    says what finding it took, ``environment`` under what conditions it was measured, ``provider``
+    who implemented the operators, ``place`` how it did among all of its batch size, from 1."""
 
     scheduler: str
     batch_size: int
@@ -26,3 +27,5 @@ class ScheduleOutcome:
     timeline: Timeline
     environment: Mapping[str, Any] = field(default_factory=dict)
     provider: str = "aten"
+    kind: Literal["schedule", "alternative"] = "schedule"
+    place: int = 1

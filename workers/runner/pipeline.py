@@ -4,23 +4,26 @@ serves a worker's child process and ``plait schedule``."""
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
-from backend.jobs.schemas import JobSpec
+from backend.jobs.schemas import AUTO, JobSpec
 from workers.devices.base import DeviceError, DeviceFacts
 from workers.graph.importers.source import ModelSource
 from workers.graph.serialize import graph_hash
-from workers.measure.oracle import MeasuringOracle
+from workers.runner.auto import compiled, distinct, proposed
 from workers.runner.barriers import without_needless_barriers
-from workers.runner.delivery import deliver
+from workers.runner.delivery import Entrants, deliver
 from workers.runner.importing import import_graph
 from workers.runner.quiet import Watch
-from workers.runner.reporting import Reporter, SearchReporter
-from workers.runner.workplace import BASELINE, Candidate, Prepared, Workplace
-from workers.schedulers import create
-from workers.schedulers.base import SearchResult
-from workers.schedules.lower import lower
-from workers.schedules.merge import merge_stages
+from workers.runner.reporting import Reporter
+from workers.runner.search import search
+from workers.runner.workplace import Candidate, Prepared, Workplace
 from workers.schedules.schedule import ScheduleKey
+
+SEARCHED, REFINED, COMPILING = 0.5, 0.6, 0.8
+"""Parts of the budget of an ``auto`` job: until the first, schedulers search; until the second,
+what they found is refined; until the third, compiling may begin. The rest is for making the user's
+alternatives ready. What takes less leaves more for what follows."""
 
 
 def run_job(spec: JobSpec, model_name: str, source: ModelSource, place: Workplace) -> None:
@@ -37,12 +40,11 @@ def run_job(spec: JobSpec, model_name: str, source: ModelSource, place: Workplac
         place.recorder.enter_tuning()
         watch = Watch.over(place.device.facts, place.noise, reporter)
         watch.wait()
-        candidates = [
-            without_needless_barriers(candidate, model, place, reporter, watch, spec.seed)
-            for candidate in _search(spec, model, place, reporter)
-        ]
+        entrants = _search(spec, model, place, reporter, watch)
         place.recorder.enter_verifying()
-        summaries.append(deliver(model_name, source, model, candidates, place, reporter, watch))
+        summaries.append(
+            deliver(model_name, source, model, entrants, place, reporter, watch, spec.seed)
+        )
     place.recorder.succeed(summaries)
 
 
@@ -69,50 +71,39 @@ def _prepare(spec: JobSpec, source: ModelSource, place: Workplace, reporter: Rep
 
 
 def _search(
-    spec: JobSpec, model: Prepared, place: Workplace, reporter: Reporter
-) -> list[Candidate]:
-    """Run the schedulers, the baseline always among them, within the job's budget."""
-    deadline = time.monotonic() + spec.budget_seconds
-    names = [BASELINE, *(name for name in spec.schedulers if name != BASELINE)]
-    candidates = []
-    for name in names:
-        started = time.monotonic()
-        found = _run_scheduler(name, spec, model, place, reporter, deadline)
-        seconds = time.monotonic() - started
-        parallelism = place.device.facts.parallelism
-        candidates.append(make_candidate(name, found, model, parallelism, seconds))
-        for note in found.notes:
-            reporter.warn(f"{name}: {note}")
-    return candidates
+    spec: JobSpec, model: Prepared, place: Workplace, reporter: Reporter, watch: Watch
+) -> Entrants:
+    """Everything that competes, within the job's budget; simple ones first."""
+    start = time.monotonic()
+    if AUTO not in spec.schedulers:
+        found, skipped = search(spec, model, place, reporter, start + spec.budget_seconds)
+        return Entrants(_lowered(found, spec, model, place, reporter, watch), skipped)
+    searched, refined, compiling, opening = (
+        start + share * spec.budget_seconds for share in (SEARCHED, REFINED, COMPILING, 1.0)
+    )
+    found, skipped = search(spec, model, place, reporter, searched)
+    more, missing, expected_ms = proposed(found, spec, model, place, reporter, refined)
+    lowered = _lowered([*found, *more], spec, model, place, reporter, watch)
+    candidates, same = distinct(lowered)
+    others, without = compiled(candidates, expected_ms, model, place, reporter, compiling)
+    return Entrants(
+        [*candidates, *others],
+        [*skipped, *missing, *same, *without],
+        alternatives=True,
+        deadline=opening,
+    )
 
 
-def make_candidate(
-    name: str, found: SearchResult, model: Prepared, parallelism: int, seconds: float
-) -> Candidate:
-    """A finding with its stages merged where it says so, lowered to a Plan."""
-    merged = merge_stages(found.schedule, model.graph, model.weights)
-    plan = lower(merged.schedule, merged.graph, parallelism)
-    return Candidate(name, found, merged, plan, seconds)
-
-
-def _run_scheduler(
-    name: str,
+def _lowered(
+    candidates: Sequence[Candidate],
     spec: JobSpec,
     model: Prepared,
     place: Workplace,
     reporter: Reporter,
-    deadline: float,
-) -> SearchResult:
-    options = spec.ios.model_dump() if name == "ios" else {}
-    oracle = MeasuringOracle(
-        graph=model.graph,
-        weights=model.weights,
-        device=place.device,
-        index=place.index,
-        seed=spec.seed,
-        deadline=deadline,
-        on_round=lambda record: reporter.round(name, record),
-        provider=spec.provider,
-    )
-    observe = SearchReporter(reporter, name, deadline)
-    return create(name, options).schedule(model.graph, oracle, observe)
+    watch: Watch,
+) -> list[Candidate]:
+    """The same candidates without barriers where that is faster."""
+    return [
+        without_needless_barriers(candidate, model, place, reporter, watch, spec.seed)
+        for candidate in candidates
+    ]

@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, sessionmaker
 
 from backend.db.tables import Device
+from backend.jobs.schemas import AUTO
 from workers import schedulers, zoo
 from workers.devices.base import DeviceFacts
 from workers.graph.importers.catalog import FORMATS
@@ -19,7 +20,7 @@ from workers.graph.importers.catalog import FORMATS
 def capabilities() -> dict[str, Any]:
     """What any device of this worker can be asked for; nothing here imports torch."""
     return {
-        "schedulers": list(schedulers.names()),
+        "schedulers": [*schedulers.names(), AUTO],
         "zoo": list(zoo.names()),
         "zoo_families": list(zoo.FAMILIES),
         "formats": list(FORMATS),

@@ -199,6 +199,8 @@ class JobStore:
                 max_abs_error=outcome.max_abs_error,
                 winner=outcome.winner,
                 provider=outcome.provider,
+                kind=outcome.kind,
+                place=outcome.place,
                 schedule=dict(outcome.schedule),
                 search=dict(outcome.search),
                 environment=dict(outcome.environment),

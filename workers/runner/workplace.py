@@ -26,6 +26,15 @@ from workers.schedules.schedule import ScheduleKey, StageSchedule
 if TYPE_CHECKING:
     from torch import Tensor
 
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What takes no part, and why, in words for the job's user."""
+
+    contender: str
+    reason: str
+
+
 BASELINE = "sequential"
 """The schedule that every job measures and that wins unless another one is really faster."""
 
@@ -68,13 +77,17 @@ class Prepared:
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A scheduler's finding, lowered to a Plan. ``merged`` is the schedule with the graph and the
-    weights that the Plan is for: the model's own, unless stages of it were merged."""
+    weights that the Plan is for: the model's own, unless stages of it were merged or its Units
+    regrouped. ``scheduler`` names the candidate among those of one batch size; ``key`` says what
+    its schedule was made for; its operators are those of ``provider``."""
 
     scheduler: str
     found: SearchResult
     merged: Merged
     plan: Plan
     seconds: float
+    key: ScheduleKey
+    provider: Provider
 
     @property
     def search(self) -> dict[str, Any]:

@@ -19,14 +19,14 @@ _SCHEDULERS: dict[
 ] = {
     "sequential": SequentialScheduler,
     "greedy": GreedyScheduler,
-    "ios": IosScheduler,
     "nimble": NimbleScheduler,
     "opara": OparaScheduler,
+    "ios": IosScheduler,
 }
 
 
 def names() -> tuple[str, ...]:
-    """Every scheduler's name, simple ones first."""
+    """Every scheduler's name, simple and quick ones first."""
     return tuple(_SCHEDULERS)
 
 

@@ -244,7 +244,7 @@ export interface paths {
         };
         /**
          * List Results
-         * @description The job's results so far, by batch size, fastest first.
+         * @description The job's results so far, by batch size, the best place first.
          */
         get: operations["list_results"];
         put?: never;
@@ -609,18 +609,46 @@ export interface components {
         /**
          * BatchSummary
          * @description The winner of one batch size. ``speedup`` is baseline over winner; 1.0 if nothing won.
+         *
+         *     ``tied_with`` could not be told apart from the winner, which is simpler. ``faster_alternative``
+         *     is what the user already has and is faster than anything here: keep that. ``why`` says in
+         *     words what the winner gains, ``gap`` which part of its latency lies above the highest of the
+         *     ``floors``.
          */
         BatchSummary: {
             /** Baseline Ms */
             baseline_ms: number;
             /** Batch Size */
             batch_size: number;
+            faster_alternative?: components["schemas"]["Faster"] | null;
+            /**
+             * Floors
+             * @default []
+             */
+            floors: components["schemas"]["FloorRead"][];
+            /** Gap */
+            gap?: number | null;
             /** Latency Ms */
             latency_ms: number;
             /** Simulated */
             simulated: boolean;
+            /**
+             * Skipped
+             * @default []
+             */
+            skipped: components["schemas"]["SkippedContender"][];
             /** Speedup */
             speedup: number;
+            /**
+             * Tied With
+             * @default []
+             */
+            tied_with: string[];
+            /**
+             * Why
+             * @default []
+             */
+            why: string[];
             /** Winner */
             winner: string;
         };
@@ -783,6 +811,16 @@ export interface components {
          */
         EventType: "state" | "progress" | "search" | "round" | "result" | "log";
         /**
+         * Faster
+         * @description An alternative of the user's own that is faster than every schedule.
+         */
+        Faster: {
+            /** Latency Ms */
+            latency_ms: number;
+            /** Name */
+            name: string;
+        };
+        /**
          * FieldError
          * @description One field that was wrong. ``field`` is a dotted path such as ``schedulers.1``.
          */
@@ -810,6 +848,16 @@ export interface components {
             layout: {
                 [key: string]: unknown;
             };
+        };
+        /**
+         * FloorRead
+         * @description A latency in ms below which no schedule of the model's units is expected; an estimate.
+         */
+        FloorRead: {
+            /** Ms */
+            ms: number;
+            /** Name */
+            name: string;
         };
         /**
          * GraphEntry
@@ -1064,10 +1112,9 @@ export interface components {
             purpose: components["schemas"]["Purpose"];
             /**
              * Schedulers
+             * @description by name; auto stands for all, and what the user has
              * @default [
-             *       "sequential",
-             *       "greedy",
-             *       "ios"
+             *       "auto"
              *     ]
              */
             schedulers: string[];
@@ -1259,10 +1306,9 @@ export interface components {
             purpose: components["schemas"]["Purpose"];
             /**
              * Schedulers
+             * @description by name; auto stands for all, and what the user has
              * @default [
-             *       "sequential",
-             *       "greedy",
-             *       "ios"
+             *       "auto"
              *     ]
              */
             schedulers: string[];
@@ -1471,7 +1517,8 @@ export interface components {
         };
         /**
          * ResultRead
-         * @description One scheduler's latency for one batch size: the median and its 95 % interval, in ms.
+         * @description The latency of a schedule, or of an alternative, for one batch size: the median and its 95 %
+         *     interval, in ms. ``place`` ranks those of one batch size from 1.
          *
          *     ``search`` is what finding the schedule took: states, transitions, stages measured of the
          *     total, seconds, the predicted latency, the bound, why the search ended, and notes.
@@ -1497,12 +1544,19 @@ export interface components {
              * Format: uuid
              */
             id: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "schedule" | "alternative";
             /** Latency Ms */
             latency_ms: number;
             /** Low Ms */
             low_ms: number;
             /** Max Abs Error */
             max_abs_error: number;
+            /** Place */
+            place: number | null;
             /** Provider */
             provider: string;
             /** Samples */
@@ -1647,6 +1701,16 @@ export interface components {
             authenticated_by: "token" | "session";
             /** Scopes */
             scopes: components["schemas"]["Scope"][];
+        };
+        /**
+         * SkippedContender
+         * @description A scheduler, provider or alternative that took no part, and why.
+         */
+        SkippedContender: {
+            /** Contender */
+            contender: string;
+            /** Reason */
+            reason: string;
         };
         /** StateEvent */
         StateEvent: {

@@ -40,10 +40,12 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """What there is to try, and why something else is not."""
+    """What there is to try, why something else is not, and what is expected in ms of everything,
+    the schedules given included; nothing where the oracle expects nothing."""
 
     found: tuple[Proposal, ...]
     missing: Mapping[str, str]
+    expected_ms: Mapping[str, float]
 
 
 def propose(
@@ -61,17 +63,20 @@ def propose(
     """
     usable = {name: schedule for name, schedule in known.items() if not _merges(schedule)}
     try:
+        expected = dict(zip(usable, oracle.expected_latencies(list(usable.values())), strict=True))
         combined = _combined(graph, oracle, usable)
-        refined = _refined(graph, oracle, usable, combined, effort, seed, expired)
+        if isinstance(combined, Proposal):
+            usable[COMBINED], expected[COMBINED] = combined.schedule, combined.expected_ms
+        refined = _refined(graph, oracle, usable, expected, effort, seed, expired)
     except SchedulerError as error:
-        return Proposals((), {REFINED: str(error)})
-    proposals = (combined, refined)
-    missing = {}
-    if isinstance(refined, str):
-        missing[REFINED] = refined
-    if isinstance(combined, str):
-        missing[COMBINED] = combined
-    return Proposals(tuple(one for one in proposals if isinstance(one, Proposal)), missing)
+        return Proposals((), {REFINED: str(error)}, {})
+    found = {COMBINED: combined, REFINED: refined}
+    proposals = tuple(one for one in found.values() if isinstance(one, Proposal))
+    return Proposals(
+        found=proposals,
+        missing={name: reason for name, reason in found.items() if isinstance(reason, str)},
+        expected_ms=expected | {one.name: one.expected_ms for one in proposals},
+    )
 
 
 def _combined(graph: Graph, oracle: LatencyOracle, known: Mapping[str, Schedule]) -> Proposal | str:
@@ -92,44 +97,34 @@ def _combined(graph: Graph, oracle: LatencyOracle, known: Mapping[str, Schedule]
 def _refined(
     graph: Graph,
     oracle: LatencyOracle,
-    known: Mapping[str, Schedule],
-    combined: Proposal | str,
+    schedules: Mapping[str, Schedule],
+    expected_ms: Mapping[str, float],
     effort: Effort | None,
     seed: int,
     expired: Callable[[], bool],
 ) -> Proposal | str:
     """The best schedule refined by local search, or why not."""
-    schedules = dict(known)
-    if isinstance(combined, Proposal):
-        schedules[COMBINED] = combined.schedule
     if len(graph.units) < 2 or not schedules:
         return "there is nothing to refine"
+    if math.isinf(min(expected_ms.values())):
+        return "there was no time to measure the units that it would be guided by"
     parallelism = oracle.parallelism
-    launches = {
-        name: launches_of(schedule, graph, parallelism) for name, schedule in schedules.items()
-    }
+    ranked = sorted(schedules, key=expected_ms.__getitem__)
+    starts = [launches_of(schedules[name], graph, parallelism) for name in ranked[:STARTS]]
 
     def expected(asked: Sequence[Launches]) -> Sequence[float]:
         return oracle.expected_latencies([schedule_of(one, graph, REFINED) for one in asked])
 
-    ranked = sorted(
-        zip(expected(list(launches.values())), launches.items(), strict=True),
-        key=lambda pair: pair[0],
-    )
-    if math.isinf(ranked[0][0]):
-        return "there was no time to measure the units that it would be guided by"
-    starts = [found for _, (_, found) in ranked[:STARTS]]
     most = max(parallelism, *(found.stream_count for found in starts), _width_of(graph))
     neighbourhood = Neighbourhood.of(
         graph, _weights(graph, oracle), min(most, MOST_STREAMS), parallelism
     )
     found = refine(starts, neighbourhood, expected, effort, seed, expired)
-    begun = ranked[0][1][0]
     tried = f"{found.trials:,} schedules tried" + (", until time was up" if found.cut_short else "")
     if found.expected_ms > found.started_ms * (1 - WORTH_IT):
-        return f"nothing better than {begun} is expected: {tried}"
+        return f"nothing better than {ranked[0]} is expected: {tried}"
     note = (
-        f"refined from {begun}: {found.expected_ms:.4g} ms expected in place of"
+        f"refined from {ranked[0]}: {found.expected_ms:.4g} ms expected in place of"
         f" {found.started_ms:.4g} ms, {tried}"
     )
     return Proposal(REFINED, schedule_of(found.launches, graph, REFINED), found.expected_ms, note)

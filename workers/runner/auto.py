@@ -1,0 +1,156 @@
+"""What ``auto`` tries beyond the schedulers: their schedules combined and refined, and the same
+Plans with the kernels of another provider."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from backend.jobs.schemas import JobSpec
+from workers.devices.base import DeviceError
+from workers.graph.serialize import graph_hash
+from workers.graph.units import regroup
+from workers.runner.reporting import Reporter
+from workers.runner.search import make_candidate, oracle_of
+from workers.runner.workplace import BASELINE, Candidate, Prepared, Skipped, Workplace
+from workers.schedulers.auto.propose import REFINED, propose
+from workers.schedulers.base import SearchResult
+from workers.schedules.lower import lower
+from workers.schedules.merge import Merged
+from workers.schedules.schedule import Stage, StageSchedule
+
+COMPILED = "+inductor"
+"""Behind a candidate's name: the same Plan with kernels that TorchInductor makes."""
+
+WHOLE = "whole" + COMPILED
+"""The whole graph as one Unit: what ``torch.compile`` makes of a model, as a Plan of ours."""
+
+
+def proposed(
+    found: Sequence[Candidate],
+    spec: JobSpec,
+    model: Prepared,
+    place: Workplace,
+    reporter: Reporter,
+    deadline: float,
+) -> tuple[list[Candidate], list[Skipped], Mapping[str, float]]:
+    """Combinations of what the schedulers found, the best refined by local search, and what is
+    expected of each candidate in ms."""
+    reporter.step("tuning", 0, 0, "combining and refining the schedules found")
+    started = time.monotonic()
+    oracle = oracle_of(REFINED, spec, model, place, reporter, deadline)
+    proposals = propose(
+        model.graph,
+        oracle,
+        {candidate.scheduler: candidate.found.schedule for candidate in found},
+        seed=spec.seed,
+        expired=lambda: time.monotonic() >= deadline,
+    )
+    seconds = time.monotonic() - started
+    parallelism = place.device.facts.parallelism
+    simulated = place.device.facts.simulated
+    candidates = []
+    for one in proposals.found:
+        # Elsewhere what is expected is an estimate, and no latency.
+        predicted = one.expected_ms if simulated else None
+        result = SearchResult(one.schedule, predicted, notes=(one.note,))
+        candidates.append(make_candidate(one.name, result, model, parallelism, seconds))
+        reporter.log(f"{one.name}: {one.note}")
+    skipped = [Skipped(name, reason) for name, reason in proposals.missing.items()]
+    for missed in skipped:
+        reporter.log(f"{missed.contender} is skipped: {missed.reason}")
+    return candidates, skipped, proposals.expected_ms
+
+
+def compiled(
+    found: Sequence[Candidate],
+    expected_ms: Mapping[str, float],
+    model: Prepared,
+    place: Workplace,
+    reporter: Reporter,
+    deadline: float,
+) -> tuple[list[Candidate], list[Skipped]]:
+    """The whole graph as one Unit, the baseline and the candidate that is expected to be fastest,
+    with the kernels of TorchInductor, where the device has them and the job does not use them
+    anyway.
+
+    Compiling may take longer than is left: what is begun before ``deadline`` is finished.
+    """
+    if model.provider == "inductor" or "inductor" not in place.device.facts.providers:
+        return [], []
+    best = min(expected_ms, key=lambda name: expected_ms[name], default=BASELINE)
+    wanted = [_whole(model, place.device.facts.parallelism)]
+    wanted += [_compiled(one) for one in found if one.scheduler in (BASELINE, best)]
+    candidates: list[Candidate] = []
+    skipped: list[Skipped] = []
+    for candidate in wanted:
+        reporter.step("tuning", 0, 0, f"compiling {candidate.scheduler}")
+        reason = _compile(candidate, place, deadline)
+        if reason is None:
+            candidates.append(candidate)
+        else:
+            skipped.append(Skipped(candidate.scheduler, reason))
+            reporter.warn(f"{candidate.scheduler} is skipped: {reason}")
+    return candidates, skipped
+
+
+def distinct(found: Sequence[Candidate]) -> tuple[list[Candidate], list[Skipped]]:
+    """The candidates without those whose Plan an earlier one has: to time it twice tells nothing,
+    and a tie takes the most time of all to find out."""
+    kept: list[Candidate] = []
+    skipped: list[Skipped] = []
+    for candidate in found:
+        same = next((other for other in kept if _same_plan(candidate, other)), None)
+        if same is None:
+            kept.append(candidate)
+        else:
+            skipped.append(Skipped(candidate.scheduler, f"its plan is that of {same.scheduler}"))
+    return kept, skipped
+
+
+def _same_plan(one: Candidate, other: Candidate) -> bool:
+    return (
+        one.plan == other.plan
+        and one.provider == other.provider
+        and one.merged.graph == other.merged.graph
+    )
+
+
+def _compile(candidate: Candidate, place: Workplace, deadline: float) -> str | None:
+    """Compile what the candidate needs, which the kernel cache keeps; why not, if not."""
+    if time.monotonic() >= deadline:
+        return "no time of the budget was left to compile it; allow more"
+    merged = candidate.merged
+    try:
+        place.device.prepare(
+            merged.graph, merged.weights, candidate.plan, candidate.provider
+        ).close()
+    except DeviceError as error:
+        return str(error)
+    return None
+
+
+def _compiled(candidate: Candidate) -> Candidate:
+    note = f"the plan of {candidate.scheduler} with kernels made by TorchInductor"
+    return replace(
+        candidate,
+        scheduler=candidate.scheduler + COMPILED,
+        found=replace(candidate.found, notes=(*candidate.found.notes, note)),
+        provider="inductor",
+    )
+
+
+def _whole(model: Prepared, parallelism: int) -> Candidate:
+    graph = regroup(model.graph, [model.graph.operators])
+    schedule = StageSchedule(WHOLE, (Stage((tuple(unit.name for unit in graph.units),)),))
+    note = "the whole graph compiled as one unit by TorchInductor, as torch.compile does"
+    return Candidate(
+        scheduler=WHOLE,
+        found=SearchResult(schedule, predicted_ms=None, notes=(note,)),
+        merged=Merged(schedule, graph, model.weights),
+        plan=lower(schedule, graph, parallelism),
+        seconds=0.0,
+        key=replace(model.key, graph_hash=graph_hash(graph)),
+        provider="inductor",
+    )

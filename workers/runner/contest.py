@@ -1,0 +1,161 @@
+"""Who competes for a batch size, made ready: our candidates and the user's own alternatives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workers.alternatives.catalog import KINDS, AlternativeError, names
+from workers.alternatives.opening import Alternative, open_alternative
+from workers.devices.base import CancelledError, DeviceError, Executable
+from workers.graph.importers.source import ModelSource
+from workers.measure.noise import Quiet
+from workers.measure.serial import Timed
+from workers.measure.standings import Rung, TournamentResult
+from workers.measure.tolerance import compare_outputs
+from workers.measure.tournament import TournamentCare, tournament
+from workers.measure.verify import Case
+from workers.runner.quiet import Watch
+from workers.runner.reporting import Reporter
+from workers.runner.workplace import BASELINE, Candidate, Prepared, Skipped, Workplace
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SECONDS_EACH = 6.0
+MOST_SECONDS = 60.0
+"""Real time for the whole tournament: so much for each contender, and no more than that."""
+
+LIFE_S = 3600.0
+"""How long an alternative's process may be there, for a whole batch size."""
+
+LEAST_TO_COMPILE_S = 5.0
+"""Seconds below which a compiler is not even started."""
+
+
+@dataclass
+class Contest:
+    """Contenders by name, ready to run until ``stack`` is closed."""
+
+    model: Prepared
+    place: Workplace
+    reporter: Reporter
+    stack: ExitStack
+    candidates: dict[str, Candidate] = field(default_factory=dict)
+    alternatives: dict[str, Alternative] = field(default_factory=dict)
+    executables: dict[str, Executable] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
+    """The largest absolute error of each alternative."""
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def enter(self, candidates: Iterable[Candidate]) -> None:
+        """Make our candidates ready. One that cannot be is skipped, but for the baseline, whose
+        DeviceError is raised."""
+        for candidate in candidates:
+            try:
+                self.executables[candidate.scheduler] = self._prepare(candidate)
+            except CancelledError:
+                raise
+            except DeviceError as error:
+                if candidate.scheduler == BASELINE:
+                    raise
+                self.skip(candidate.scheduler, str(error))
+            else:
+                self.candidates[candidate.scheduler] = candidate
+
+    def enter_alternatives(
+        self, source: ModelSource, case: Case, cores: Sequence[int], deadline: float
+    ) -> None:
+        """Make the user's alternatives ready, each until ``deadline`` (of ``time.monotonic``), and
+        hold their outputs against the original's. One that cannot be had, or computes something
+        else, is skipped."""
+        device = self.place.device.facts
+        for name in names(source, device):
+            self.reporter.step("verifying", 0, 0, f"making {name} ready")
+            seconds = deadline - time.monotonic()
+            if seconds < LEAST_TO_COMPILE_S and KINDS[name].compiles:
+                self.skip(name, "no time of the budget was left to compile it; allow more")
+                continue
+            try:
+                opened = self.stack.enter_context(
+                    open_alternative(
+                        name,
+                        source,
+                        self.model.graph,
+                        self.model.key.batch_size,
+                        self._folder(name),
+                        replace(self.place.limits, seconds=LIFE_S),
+                        cores,
+                        self.model.sequence_length,
+                        device.name,
+                        max(seconds, LEAST_TO_COMPILE_S),
+                    )
+                )
+                self._check(name, opened, case)
+            except AlternativeError as error:
+                self.skip(name, str(error).removeprefix(f"{name}: "))
+            else:
+                self.alternatives[name] = opened
+
+    def run(
+        self, inputs: dict[str, Tensor], watch: Watch, seed: int
+    ) -> tuple[TournamentResult, Quiet]:
+        """Find the fastest. Raises NoisyMachineError if the machine was too busy to tell."""
+        contenders: dict[str, Timed] = {**self.executables, **self.alternatives}
+        care = TournamentCare(limit_s=min(SECONDS_EACH * len(contenders), MOST_SECONDS))
+        return watch.measure(
+            lambda: tournament(
+                contenders,
+                inputs,
+                BASELINE,
+                self._prepare_again,
+                preference=list(contenders),
+                care=care,
+                seed=seed,
+                simulated=self.place.device.facts.simulated,
+                told=self._told,
+            )
+        )
+
+    def skip(self, name: str, reason: str) -> None:
+        self.skipped.append(Skipped(name, reason))
+        self.reporter.warn(f"{name} is skipped: {reason}")
+
+    def _told(self, rung: Rung) -> None:
+        left = len(rung.contenders) - len(rung.dropped)
+        gone = f", {', '.join(rung.dropped)} out" if rung.dropped else ""
+        self.reporter.log(f"rung {rung.number}, {rung.rounds} rounds: {left} left{gone}")
+
+    def _prepare(self, candidate: Candidate) -> Executable:
+        merged = candidate.merged
+        return self.stack.enter_context(
+            self.place.device.prepare(
+                merged.graph, merged.weights, candidate.plan, candidate.provider
+            )
+        )
+
+    def _prepare_again(self, name: str) -> Timed:
+        """A Plan lies elsewhere in memory then. An alternative stays: starting it again would
+        compile it again."""
+        if name in self.alternatives:
+            return self.alternatives[name]
+        self.executables[name] = self._prepare(self.candidates[name])
+        return self.executables[name]
+
+    def _check(self, name: str, opened: Alternative, case: Case) -> None:
+        outputs = opened.run(case.inputs)
+        largest = 0.0
+        for output, expected in zip(self.model.graph.outputs, case.expected, strict=True):
+            error, words = compare_outputs(outputs[output], expected)
+            if words:
+                raise AlternativeError(f"its output {output!r} is not the original's: {words}")
+            largest = max(largest, error)
+        self.errors[name] = largest
+
+    def _folder(self, name: str) -> Path:
+        place = f"{name.replace(' ', '-')}-{self.model.key.batch_size}"
+        return self.place.workdir / "alternatives" / place
