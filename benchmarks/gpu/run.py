@@ -2,8 +2,13 @@
 
     python3 benchmarks/gpu/run.py --out DIR [--device cuda:0] [--minutes 9] [STEP ...]
     python3 benchmarks/gpu/run.py --out DIR2 inductor ceilings suite astray
+    python3 benchmarks/gpu/run.py --out DIR3 contenders-1
+    python3 benchmarks/gpu/run.py --out DIR4 contenders-8
+    python3 benchmarks/gpu/run.py --out DIR5 contenders-32
 
-The first call may end before its last steps; the second runs those alone.
+The first call may end before its last steps; the second runs those alone. The others compare every
+scheduler, what ``auto`` adds, and ``torch.compile``, at one batch size each; they run only if they
+are named.
 
 Needs this repository and PyTorch, NumPy and NetworkX, nothing else. Each step is guarded: one that
 fails does not hide the others, and after one that hangs or breaks the GPU for its process, a new
@@ -27,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import checks  # noqa: E402  # the repository must be found first
+import contenders  # noqa: E402
 import probes  # noqa: E402
 import speed  # noqa: E402
 from bench import Bench, Step  # noqa: E402
@@ -50,6 +56,7 @@ STEPS = (
     Step("suite", 90, checks.suite, needs="real"),
     Step("astray", 60, checks.astray, needs="real"),
 )
+NAMED = tuple(Step(f"contenders-{batch}", 520, contenders.at_batch(batch)) for batch in (1, 8, 32))
 """In the order of what would be missed most, each with the seconds that it should take at most.
 Nothing is traced before it is timed: once CUPTI was in use, it slows down every launch of the
 process."""
@@ -63,11 +70,11 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--resume", action="store_true", help="keep the results that DIR has")
     options = parser.parse_args()
-    known = [step.name for step in STEPS]
+    known = [step.name for step in (*STEPS, *NAMED)]
     unknown = [name for name in options.steps if name not in known]
     if unknown:
         parser.error(f"no step {unknown[0]!r}; known: {', '.join(known)}")
-    chosen = [step for step in STEPS if not options.steps or step.name in options.steps]
+    chosen = [step for step in (*STEPS, *NAMED) if step.name in options.steps] or list(STEPS)
     again = (
         str(Path(__file__).resolve()),
         *("--out", str(options.out), "--device", options.device),
