@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
 from support.graphs import DIAMOND, graph_of
 
+from workers.devices.base import DeviceError
 from workers.devices.cpu import CpuDevice
 from workers.devices.sim.device import SimDevice
-from workers.measure.expected import CpuExpectation
+from workers.measure.expected import CpuExpectation, GpuExpectation
 from workers.measure.oracle import MeasuringOracle
 from workers.measure.profile_index import MemoryIndex
 from workers.schedulers.base import BUDGET, StageLatency
@@ -61,3 +63,24 @@ def test_on_a_cpu_the_expectation_follows_from_measured_units() -> None:
     finally:
         device.close()
     assert expected == pytest.approx(sum(answer.latency_ms for answer in units), rel=1e-6)
+
+
+def test_a_gpu_is_expected_to_do_what_its_simulator_does_with_its_kernels() -> None:
+    """Profiled on the simulated GPU itself, so that what is expected can be known: the same but for
+    what recorded kernels do not tell, which is how much they compute and how much they load."""
+    device = SimDevice("v100")
+    oracle = MeasuringOracle(graph_of(DIAMOND), {}, device, MemoryIndex())
+    gpu = device.facts.gpu
+    assert gpu is not None
+    expectation = GpuExpectation(gpu, graph_of(DIAMOND), oracle.unit_profiles())
+    found = [answer.latency_ms for answer in oracle.schedule_latencies([SEQUENTIAL, TWO_STREAMS])]
+    assert expectation([SEQUENTIAL, TWO_STREAMS]) == pytest.approx(found, rel=0.05)
+
+
+def test_a_gpu_of_an_unknown_generation_has_no_expectation() -> None:
+    device = SimDevice("v100")
+    gpu = device.facts.gpu
+    assert gpu is not None
+    profiles = MeasuringOracle(graph_of(DIAMOND), {}, device, MemoryIndex()).unit_profiles()
+    with pytest.raises(DeviceError, match=r"compute capability 12\.x, such as"):
+        GpuExpectation(replace(gpu, compute_capability=(12, 0)), graph_of(DIAMOND), profiles)

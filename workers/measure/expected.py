@@ -4,9 +4,12 @@ for searches that ask for thousands. Nothing of this is reported as a latency.""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from workers.devices.sim.calibrated import CalibratedGpu
 from workers.graph.graph import Graph
+from workers.hardware.gpu import GpuFacts
+from workers.hardware.kernel import Kernel
 from workers.measure.cpu_model import Work, expected_ms
 from workers.schedulers.base import StageLatency
 from workers.schedules.arrangement import arrange
@@ -61,3 +64,16 @@ class CpuExpectation:
 def _needed(plan: Plan) -> list[tuple[str, int]]:
     """The Units with the threads that they run on."""
     return [(launch.unit, plan.streams[launch.stream].threads) for launch in plan.launches]
+
+
+class GpuExpectation:
+    """Of a GPU: the simulator calibrated with the Units' profiled kernels."""
+
+    def __init__(
+        self, gpu: GpuFacts, graph: Graph, profiles: Mapping[str, tuple[Kernel, ...]]
+    ) -> None:
+        self._graph, self._gpu = graph, CalibratedGpu(gpu, graph, profiles)
+
+    def __call__(self, schedules: Sequence[Schedule]) -> list[float]:
+        """The expected latencies in ms. Raises ScheduleError."""
+        return self._gpu.latencies_ms([lower(schedule, self._graph, 1) for schedule in schedules])

@@ -16,7 +16,7 @@ from workers.graph.signature import Signatures
 from workers.hardware.gpu import GpuFacts
 from workers.hardware.kernel import Kernel
 from workers.hardware.roofline import Roofline
-from workers.measure.expected import CpuExpectation
+from workers.measure.expected import CpuExpectation, GpuExpectation
 from workers.measure.layouts import Layout, read_layouts
 from workers.measure.measurement import Measurement, Round
 from workers.measure.profile_index import MemoryIndex, ProfileIndex, ProfileKey
@@ -138,6 +138,10 @@ class MeasuringOracle:
             raise SchedulerError(str(error)) from error
 
     def unit_profiles(self) -> Mapping[str, tuple[Kernel, ...]]:
+        return self._profiles
+
+    @cached_property
+    def _profiles(self) -> Mapping[str, tuple[Kernel, ...]]:
         try:
             return profile_units(self._device, self._graph, self._weights, self._provider)
         except DeviceError as error:
@@ -156,10 +160,13 @@ class MeasuringOracle:
         return self._expectation(schedules)
 
     @cached_property
-    def _expectation(self) -> CpuExpectation:
+    def _expectation(self) -> Callable[[Sequence[Schedule]], Sequence[float]]:
         facts = self._device.facts
-        if facts.kind != "cpu":
-            raise SchedulerError(f"nothing is known of what to expect of device {facts.name}")
+        if facts.gpu is not None:
+            try:
+                return GpuExpectation(facts.gpu, self._graph, self.unit_profiles())
+            except DeviceError as error:
+                raise SchedulerError(f"nothing is known of what to expect: {error}") from error
         bytes_per_s = self.roofline().bytes_per_s
         return CpuExpectation(self._graph, facts.parallelism, self.stage_latencies, bytes_per_s)
 

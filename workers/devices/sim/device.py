@@ -12,6 +12,7 @@ from workers.devices.sim.arithmetic import memory_of
 from workers.devices.sim.engine import Job, SimRun, simulate
 from workers.devices.sim.executable import SimExecutable
 from workers.devices.sim.facts import PREFIX, facts_of, recorded_profiles, spec_of
+from workers.devices.sim.jobs import jobs_of
 from workers.devices.sim.kernel import SimKernel
 from workers.devices.sim.latencies import Latencies
 from workers.devices.sim.launch_path import PATHS, Issue
@@ -97,7 +98,7 @@ class SimDevice(Device):
             )
             keys.append(key)
             if key not in self._latencies and key not in fresh:
-                fresh[key] = _jobs(launches, kernels)
+                fresh[key] = jobs_of(launches, kernels)
         for key, latency_s in zip(fresh, self._engine.of([*fresh.values()]), strict=True):
             self._latencies[key] = latency_s * 1e3
         return [self._latencies[key] for key in keys]
@@ -109,7 +110,7 @@ class SimDevice(Device):
         self._of_graph = None
 
     def _simulate(self, plan: Plan, kernels: list[tuple[SimKernel, ...]]) -> SimRun:
-        return simulate(self._gpu, self._memory, self._path, _jobs(plan.launches, kernels))
+        return simulate(self._gpu, self._memory, self._path, jobs_of(plan.launches, kernels))
 
     def _number_of(self, kernels: tuple[SimKernel, ...]) -> int:
         known = self._numbers.get(id(kernels))
@@ -154,21 +155,3 @@ class SimDevice(Device):
             self._kernels.clear()
         self._kernels[id(unit)] = (unit, specs, kernels)
         return kernels
-
-
-def _jobs(launches: Sequence[Launch], kernels: list[tuple[SimKernel, ...]]) -> list[Job]:
-    recorder = {
-        launch.records: number
-        for number, launch in enumerate(launches)
-        if launch.records is not None
-    }
-    return [
-        Job(
-            unit=launch.unit,
-            stream=launch.stream,
-            kernels=found,
-            after=tuple(recorder[event] for event in launch.waits),
-            records=launch.records is not None,
-        )
-        for launch, found in zip(launches, kernels, strict=True)
-    ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workers.devices.sim.kernel import SimKernel
+from workers.schedules.plan import Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +40,22 @@ class SimRun:
     jobs: tuple[JobRun, ...]
     latency_s: float
     warps: tuple[tuple[float, float], ...]
+
+
+def jobs_of(launches: Sequence[Launch], kernels: Sequence[tuple[SimKernel, ...]]) -> list[Job]:
+    """The jobs of a Plan's launches, each with its ``kernels``."""
+    recorder = {
+        launch.records: number
+        for number, launch in enumerate(launches)
+        if launch.records is not None
+    }
+    return [
+        Job(
+            unit=launch.unit,
+            stream=launch.stream,
+            kernels=found,
+            after=tuple(recorder[event] for event in launch.waits),
+            records=launch.records is not None,
+        )
+        for launch, found in zip(launches, kernels, strict=True)
+    ]
