@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -97,12 +96,13 @@ def test_without_both_there_is_nothing_to_combine() -> None:
     assert "both IOS" in propose(graph, oracle, known, Effort(trials=20)).missing[COMBINED]
 
 
-@pytest.mark.parametrize("merged", ["ios"])
-def test_stages_to_be_merged_take_no_part(merged: str) -> None:
+def test_what_was_merged_runs_side_by_side_here() -> None:
     graph = graph_of(wide(2))
     oracle = FakeClockOracle(longest_group)
     known = all_schedules(graph, oracle)
-    known[merged] = StageSchedule(
-        "ios", (Stage((("u0",),)), Stage((("u1",), ("u2",)), "merge"), Stage((("u3",),)))
-    )
-    assert COMBINED in propose(graph, oracle, known, Effort(trials=20)).missing
+    merged = Stage((("u1",), ("u2",)), "merge", threads=(4,))
+    known["ios"] = StageSchedule("ios", (Stage((("u0",),)), merged, Stage((("u3",),))))
+    proposals = propose(graph, oracle, known, Effort(trials=20))
+    combined = next(one.schedule for one in proposals.found if one.name == COMBINED)
+    validate(lower(combined, graph, 1), graph)
+    assert sorted(combined.units) == ["u0", "u1", "u2", "u3"]

@@ -12,7 +12,7 @@ from workers.schedulers.auto.launches import Launches, launches_of, schedule_of
 from workers.schedulers.auto.moves import Neighbourhood
 from workers.schedulers.auto.refine import Effort, refine
 from workers.schedulers.base import LatencyOracle, SchedulerError
-from workers.schedules.schedule import Schedule, StageSchedule
+from workers.schedules.schedule import Schedule, Stage, StageSchedule
 
 COMBINED = "ios+opara"
 REFINED = "refined"
@@ -58,10 +58,11 @@ def propose(
 ) -> Proposals:
     """Combine and refine the schedules ``known`` by the names of those who found them.
 
-    A schedule with stages to be merged belongs to another graph and takes no part. Which
-    combination is proposed, and where the local search goes, is decided by what the oracle expects.
+    Units that a schedule merges belong to another graph: here they run side by side in place of
+    that. Which combination is proposed, and where the local search goes, is decided by what the
+    oracle expects.
     """
-    usable = {name: schedule for name, schedule in known.items() if not _merges(schedule)}
+    usable = {name: _without_merging(schedule) for name, schedule in known.items()}
     try:
         expected = dict(zip(usable, oracle.expected_latencies(list(usable.values())), strict=True))
         combined = _combined(graph, oracle, usable)
@@ -83,7 +84,7 @@ def _combined(graph: Graph, oracle: LatencyOracle, known: Mapping[str, Schedule]
     """IOS's stages in Opara's order, inside stages or across them, or why not."""
     stages, streams = known.get("ios"), known.get("opara")
     if not isinstance(stages, StageSchedule) or streams is None:
-        return "needs schedules of both IOS, without merged stages, and Opara"
+        return "needs the schedules of both IOS and Opara"
     order = streams.units
     inside = replace(inside_stages(stages, order), scheduler=COMBINED)
     across = schedule_of(across_stages(stages, order, graph, oracle.parallelism), graph, COMBINED)
@@ -130,10 +131,14 @@ def _refined(
     return Proposal(REFINED, schedule_of(found.launches, graph, REFINED), found.expected_ms, note)
 
 
-def _merges(schedule: Schedule) -> bool:
-    return isinstance(schedule, StageSchedule) and any(
-        stage.strategy == "merge" for stage in schedule.stages
+def _without_merging(schedule: Schedule) -> Schedule:
+    if not isinstance(schedule, StageSchedule):
+        return schedule
+    stages = tuple(
+        Stage(tuple((unit,) for unit in stage.units)) if stage.strategy == "merge" else stage
+        for stage in schedule.stages
     )
+    return replace(schedule, stages=stages)
 
 
 def _weights(graph: Graph, oracle: LatencyOracle) -> list[float]:
