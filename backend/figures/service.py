@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from backend.figures.repository import FigureRepository
 from backend.figures.schemas import FigureKind, Theme
 from backend.jobs.schemas import RoundEvent, SearchEvent
+from backend.results.alternatives import is_alternative, require_schedule
 from backend.results.repository import ResultRepository
 from backend.results.schemas import ResultRead
 
@@ -116,8 +117,12 @@ class FigureService:
     async def _timeline(
         self, job_id: UUID, batch_size: int | None, scheduler: str | None, theme: Theme
     ) -> Build:
-        """Of the winner, or else of the fastest, of the smallest batch size, unless named."""
-        results = await self._results.of_job(job_id, batch_size, scheduler)
+        """Of the winner, or else of the best, of the smallest batch size, unless named. Raises
+        NotFoundError for an alternative, which has none."""
+        found = await self._results.of_job(job_id, batch_size, scheduler)
+        if scheduler is not None and found:
+            require_schedule(found[0])
+        results = [result for result in found if not is_alternative(result)]
         first = [result for result in results if result.batch_size == results[0].batch_size]
         shown = next((result for result in first if result.winner), first[0] if first else None)
         row = await self._rows.timeline(shown.id) if shown else None

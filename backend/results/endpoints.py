@@ -12,6 +12,7 @@ from backend.auth.dependencies import Reader
 from backend.edge import TransactionDep
 from backend.jobs.dependencies import KnownJob
 from backend.problems import NotFoundError, responses
+from backend.results.alternatives import require_schedule
 from backend.results.download import attachment, json_attachment
 from backend.results.filenames import result_filename
 from backend.results.repository import ResultRepository
@@ -28,7 +29,7 @@ router = APIRouter(
 async def list_results(
     _: Reader, job_id: KnownJob, transaction: TransactionDep
 ) -> list[ResultRead]:
-    """The job's results so far, by batch size, fastest first."""
+    """The job's results so far, by batch size, the best place first."""
     results = await ResultRepository(transaction.session).of_job(job_id)
     return [ResultRead.model_validate(result) for result in results]
 
@@ -41,6 +42,7 @@ async def get_schedule(
     result = await ResultRepository(transaction.session).get(job_id, result_id)
     if result is None:
         raise NotFoundError(f"job {job_id} has no result {result_id}")
+    require_schedule(result)
     return result.schedule
 
 
@@ -57,6 +59,7 @@ async def get_trace(
     if found is None:
         raise NotFoundError(f"job {job_id} has no timeline of a result {result_id}")
     job, result, timeline = found
+    require_schedule(result)
     subject = TraceSubject(
         model=job.model_name,
         batch_size=result.batch_size,

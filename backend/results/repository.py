@@ -19,12 +19,18 @@ class ResultRepository:
     async def of_job(
         self, job_id: UUID, batch_size: int | None = None, scheduler: str | None = None
     ) -> Sequence[JobResult]:
-        """The job's results without their schedules, by batch size, fastest first."""
+        """The job's results without their schedules, by batch size and place; those that have no
+        place follow, fastest first."""
         query = (
             select(JobResult)
             .options(defer(JobResult.schedule, raiseload=True))
             .where(JobResult.job_id == job_id)
-            .order_by(JobResult.batch_size, JobResult.latency_ms, JobResult.scheduler)
+            .order_by(
+                JobResult.batch_size,
+                JobResult.place.nulls_last(),
+                JobResult.latency_ms,
+                JobResult.scheduler,
+            )
         )
         if batch_size is not None:
             query = query.where(JobResult.batch_size == batch_size)

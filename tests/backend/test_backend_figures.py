@@ -17,12 +17,12 @@ from sqlalchemy.orm import Session, sessionmaker
 from support import rows
 
 from backend.db.tables import JobEvent, JobResult, MeasurementRound, Timeline
-from backend.figures.latency import latency
+from backend.figures.latency import FEW, latency
 from backend.figures.rounds import rounds
 from backend.figures.schemas import FigureKind, Theme
 from backend.figures.search import MAX_POINTS, search
 from backend.figures.steps import MAX_STEPS, Steps, coarsened, mean
-from backend.figures.theme import GREEN, bar_style, palette
+from backend.figures.theme import GREEN, ORANGE, bar_style, palette
 from backend.figures.timeline import FEW_STREAMS, UnitSpan, Wait, timeline
 from backend.jobs.schemas import RoundEvent, SearchEvent
 from backend.results.schemas import ResultRead
@@ -42,6 +42,8 @@ def result(scheduler: str, latency_ms: float, **fields: Any) -> ResultRead:
         "max_abs_error": 1e-6,
         "winner": False,
         "provider": "aten",
+        "kind": "schedule",
+        "place": None,
         "search": {},
         "environment": {},
         "created_at": datetime.now(UTC),
@@ -201,6 +203,41 @@ def test_what_failed_verification_is_set_apart() -> None:
         "winner": ["greedy"],
         "not verified": ["ios"],
     }
+
+
+def test_latency_is_by_place_and_sets_alternatives_apart() -> None:
+    results = [
+        result("sequential", 10.0, place=3),
+        result("torch.compile", 8.9, place=2, kind="alternative"),
+        result("ios", 9.0, place=1, winner=True),
+    ]
+    made = plain(latency(results, ["auto"], Theme.LIGHT))
+    traces = {trace["name"]: trace for trace in made["data"]}
+    assert {name: trace["x"] for name, trace in traces.items()} == {
+        "winner": ["ios"],
+        "others": ["sequential"],
+        "alternatives": ["torch.compile"],
+    }
+    assert traces["alternatives"]["marker"]["color"] == ORANGE
+    assert made["layout"]["xaxis"]["categoryarray"] == ["ios", "torch.compile", "sequential"]
+
+
+def test_many_bars_lie_down_with_a_row_for_each_name() -> None:
+    names = [f"contender {number}" for number in range(2 * FEW)]
+    results = [result(name, 10.0, place=place) for place, name in enumerate(names, start=1)]
+    made = plain(latency(results, ["auto"], Theme.LIGHT))
+    [bars] = made["data"]
+    assert (bars["orientation"], bars["y"], bars["x"][0]) == ("h", names, 10.0)
+    assert bars["error_x"]["array"] == [2.0] * len(names)
+    layout = made["layout"]
+    assert (layout["yaxis"]["categoryarray"], layout["yaxis"]["autorange"]) == (names, "reversed")
+    assert (
+        layout["height"] > plain(latency(results[: FEW + 1], [], Theme.LIGHT))["layout"]["height"]
+    )
+    assert "latency (ms)" in layout["xaxis"]["title"]["text"]
+    twice = [*results, *(r.model_copy(update={"id": uuid4(), "batch_size": 8}) for r in results)]
+    rows_of_both = plain(latency(twice, [], Theme.LIGHT))["layout"]["yaxis"]["categoryarray"]
+    assert rows_of_both[-1] == f"{names[-1]}, batch 8"
 
 
 def test_several_batch_sizes_stand_beside_each_other() -> None:
@@ -611,6 +648,29 @@ async def test_the_timeline_is_the_winners_unless_another_is_named(
     other = await get(client, job, "timeline?batch_size=4&scheduler=greedy")
     assert other["layout"]["xaxis"]["title"]["text"].endswith("greedy, batch 4, on cpu")
     assert len(other["data"]) == 2
+
+
+async def test_an_alternative_has_no_timeline_and_is_not_shown_for_one(
+    client: httpx.AsyncClient, sessions: sessionmaker[Session]
+) -> None:
+    made = rows.job()
+    with sessions(expire_on_commit=False) as session, session.begin():
+        session.add(made)
+        session.flush()
+        names = {"torch.compile": "alternative", "ios": "schedule"}
+        for place, (name, kind) in enumerate(names.items(), start=1):
+            row = rows.result(made.id, scheduler=name, kind=kind, place=place, winner=False)
+            session.add(row)
+            session.flush()
+            spans = [entry.model_dump() for entry in SPANS] if kind == "schedule" else []
+            session.add(Timeline(result_id=row.id, spans=spans))
+    shown = await get(client, made.id, "timeline")
+    assert shown["layout"]["xaxis"]["title"]["text"].endswith("ios, batch 1, on cpu")
+    url = f"/api/v1/jobs/{made.id}/figures/timeline?scheduler=torch.compile"
+    answer = await client.get(url)
+    assert answer.status_code == 404
+    assert "neither a schedule nor a timeline" in answer.json()["detail"]
+    assert (await get(client, made.id, "latency"))["data"]
 
 
 async def test_the_timeline_of_a_gpu_shows_its_warps_of_all_that_it_can_hold(

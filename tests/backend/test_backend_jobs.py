@@ -40,7 +40,7 @@ async def test_a_job_is_created_with_defaults_and_read_back(client: httpx.AsyncC
     assert created.status_code == 201, created.text
     job = created.json()
     assert (job["state"], job["name"], job["model_name"]) == ("queued", "squeezenet", "squeezenet")
-    assert job["spec"]["schedulers"] == ["sequential", "greedy", "ios"]
+    assert job["spec"]["schedulers"] == ["auto"]
     assert job["spec"]["ios"] == {
         "max_units_per_group": 3,
         "max_groups_per_stage": 8,
@@ -81,7 +81,7 @@ async def test_creating_tells_listeners_and_rings_the_device_after_the_commit(
         ({"model": "upload:" + "-" * 36}, "model", "not an upload's id"),
         ({"device": "cuda:0"}, "device", "known: cpu"),
         ({"device": ""}, "device", "at least 1"),
-        ({"schedulers": ["ios", "magic"]}, "schedulers.1", "known: greedy, ios, sequential"),
+        ({"schedulers": ["ios", "magic"]}, "schedulers.1", "known: auto, greedy, ios, sequential"),
         ({"schedulers": ["ios", "ios"]}, "schedulers", "once"),
         ({"schedulers": []}, "schedulers", "at least 1"),
         ({"batch_sizes": [1, 0]}, "batch_sizes.1", "greater than or equal to 1"),

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from sqlalchemy.orm import Session, sessionmaker
 from support import archives, rows
 
-from backend.db.tables import Artifact, JobResult
+from backend.db.tables import Artifact, JobResult, Timeline
 from backend.devices.service import silence_allowed
 from backend.settings import Settings
 from backend.storage import Storage
@@ -68,6 +68,51 @@ async def test_a_schedule_is_had_by_its_result(client: httpx.AsyncClient, job: U
     elsewhere = await client.get(f"/api/v1/jobs/{uuid4()}/results/{first['id']}/schedule")
     assert elsewhere.status_code == 404
     assert (await client.get(f"/api/v1/jobs/{job}/results/{uuid4()}/schedule")).status_code == 404
+
+
+@pytest.fixture
+def ranked(sessions: sessionmaker[Session]) -> UUID:
+    """A job whose schedule holds the first place although an alternative took less time."""
+    made = rows.job()
+    with sessions(expire_on_commit=False) as session, session.begin():
+        session.add(made)
+        session.flush()
+        contenders = (
+            rows.result(made.id, scheduler="torch.compile", kind="alternative", latency_ms=8.9),
+            rows.result(made.id, scheduler="sequential", latency_ms=12.0),
+            rows.result(made.id, scheduler="ios", latency_ms=9.0),
+        )
+        for contender, place in zip(contenders, (2, 3, 1), strict=True):
+            contender.place, contender.winner = place, contender.scheduler == "ios"
+            session.add(contender)
+            session.flush()
+            session.add(Timeline(result_id=contender.id, spans=[]))
+    return made.id
+
+
+async def test_results_come_by_place_where_they_have_one(
+    client: httpx.AsyncClient, ranked: UUID
+) -> None:
+    results = (await client.get(f"/api/v1/jobs/{ranked}/results")).json()
+    assert [(r["place"], r["scheduler"], r["kind"]) for r in results] == [
+        (1, "ios", "schedule"),
+        (2, "torch.compile", "alternative"),
+        (3, "sequential", "schedule"),
+    ]
+
+
+@pytest.mark.parametrize("what", ["schedule", "trace"])
+async def test_an_alternative_has_neither_a_schedule_nor_a_trace(
+    client: httpx.AsyncClient, ranked: UUID, what: str
+) -> None:
+    results = (await client.get(f"/api/v1/jobs/{ranked}/results")).json()
+    codes = {}
+    for result in results:
+        answer = await client.get(f"/api/v1/jobs/{ranked}/results/{result['id']}/{what}")
+        codes[result["scheduler"]] = answer.status_code
+        if result["kind"] == "alternative":
+            assert "torch.compile is an alternative to schedules" in answer.json()["detail"]
+    assert codes == {"ios": 200, "torch.compile": 404, "sequential": 200}
 
 
 async def test_an_artifact_is_downloaded_whole(

@@ -16,7 +16,7 @@ from backend.jobs.schemas import EventType, JobProgress, JobSpec
 from backend.jobs.states import JobAction, JobState
 
 CAPABILITIES = {
-    "schedulers": ["greedy", "ios", "sequential"],
+    "schedulers": ["greedy", "ios", "sequential", "auto"],
     "zoo": ["inception_v3", "squeezenet"],
     "zoo_families": ["nasbench"],
     "formats": ["pt2"],
@@ -70,6 +70,8 @@ def result(job_id: UUID, **fields: Any) -> JobResult:
         "max_abs_error": 0.0,
         "winner": True,
         "provider": "aten",
+        "kind": "schedule",
+        "place": None,
         "schedule": {},
         "search": {},
         "environment": {},
