@@ -10,9 +10,11 @@ from rich.table import Table
 
 from backend.cli.client import Client
 from backend.cli.exits import ExitCode
+from backend.cli.leaderboard import details, job_verdict, results_table
 from backend.cli.output import Json, console, fail, handles_errors, print_json
-from backend.cli.watching import SIMULATED, job_verdict, results_table, watch_job
+from backend.cli.watching import SIMULATED, watch_job
 from backend.jobs.schemas import (
+    AUTO,
     Granularity,
     IosOptions,
     Provider,
@@ -32,7 +34,13 @@ SequenceLength = Annotated[
     typer.Option(help="Size of the open dimensions besides the batch [default: as exported]."),
 ]
 SchedulerNames = Annotated[
-    list[str], typer.Option("--scheduler", "-s", help="Scheduler; may be repeated.")
+    list[str],
+    typer.Option(
+        "--scheduler",
+        "-s",
+        help="Scheduler; may be repeated. `auto` is all of them, combined and refined, beside what "
+        "else could run the model.",
+    ),
 ]
 Budget = Annotated[float, typer.Option(help="Seconds to search, per batch size.")]
 GroupUnits = Annotated[int, typer.Option("--r", help="IOS: most units in a group.")]
@@ -91,7 +99,7 @@ AllowNoise = Annotated[
     bool, typer.Option("--allow-noise", help="Measure although the machine is busy.")
 ]
 
-ALL_SCHEDULERS = ["sequential", "greedy", "ios"]
+EVERYTHING = [AUTO]
 
 
 def _client() -> Client:
@@ -128,11 +136,21 @@ def _finish(client: Client, job: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json({**job, "results": results})
     else:
+        summaries = job["summary"] or []
         if results:
-            console.print(results_table(results))
+            console.print(results_table(results, summaries))
         console.print(job_verdict(job), highlight=False)
+        for entry in summaries:
+            print_details(entry, several=len(summaries) > 1)
     if job["state"] != "succeeded":
         raise typer.Exit(ExitCode.JOB_FAILED)
+
+
+def print_details(entry: dict[str, Any], several: bool) -> None:
+    """Below the verdicts, for each batch size."""
+    prefix = f"batch {entry['batch_size']}, " if several else ""
+    for line in details(entry):
+        console.print(f"  {prefix}{line}", style="dim", markup=False, highlight=False)
 
 
 @handles_errors
@@ -141,7 +159,7 @@ def submit(
     device: Device = "cpu",
     batch: Batch = [1],  # noqa: B006  # Typer copies its defaults
     sequence_length: SequenceLength = None,
-    scheduler: SchedulerNames = ALL_SCHEDULERS,
+    scheduler: SchedulerNames = EVERYTHING,
     budget: Budget = 300,
     r: GroupUnits = IOS.max_units_per_group,
     s: StageGroups = IOS.max_groups_per_stage,

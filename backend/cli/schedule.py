@@ -17,7 +17,7 @@ from rich.progress import Progress, TaskID
 from backend.cli.exits import ExitCode
 from backend.cli.importing import model_source, sandbox_limits
 from backend.cli.jobs import (
-    ALL_SCHEDULERS,
+    EVERYTHING,
     IOS,
     AllowNoise,
     Batch,
@@ -36,13 +36,15 @@ from backend.cli.jobs import (
     StageStrategies,
     UnitGranularity,
     ios_options,
+    print_details,
 )
+from backend.cli.leaderboard import batch_verdict, results_table
 from backend.cli.model_files import file_format
 from backend.cli.output import Json, console, errors, fail, handles_errors, print_json
 from backend.cli.profiles import open_local_index
 from backend.cli.searching import SearchLines
 from backend.cli.traces import TraceFiles
-from backend.cli.watching import WARNINGS, batch_verdict, progress_bar, results_table, show_step
+from backend.cli.watching import WARNINGS, progress_bar, show_step
 from backend.jobs.schemas import (
     BatchSummary,
     JobProgress,
@@ -113,6 +115,8 @@ class TerminalRecorder:
                 "max_abs_error": outcome.max_abs_error,
                 "winner": outcome.winner,
                 "provider": outcome.provider,
+                "kind": outcome.kind,
+                "place": outcome.place,
                 "search": dict(outcome.search),
                 "environment": dict(outcome.environment),
             }
@@ -135,7 +139,7 @@ def schedule(
     device: Device = "cpu",
     batch: Batch = [1],  # noqa: B006  # Typer copies its defaults
     sequence_length: SequenceLength = None,
-    scheduler: SchedulerNames = ALL_SCHEDULERS,
+    scheduler: SchedulerNames = EVERYTHING,
     budget: Budget = 300,
     r: GroupUnits = IOS.max_units_per_group,
     s: StageGroups = IOS.max_groups_per_stage,
@@ -189,20 +193,21 @@ def schedule(
         problem = _run(spec, model, model_format, recorder)
     if problem is not None:
         raise fail(problem, ExitCode.JOB_FAILED)
+    summaries = [entry.model_dump() for entry in recorder.summary]
     if as_json:
-        summary = [entry.model_dump() for entry in recorder.summary]
         print_json(
             {
-                "summary": summary,
+                "summary": summaries,
                 "results": recorder.results,
                 "artifacts": recorder.artifacts,
                 "traces": traces.written,
             }
         )
         return
-    console.print(results_table(recorder.results))
-    for entry in recorder.summary:
-        console.print(batch_verdict(entry.model_dump()), highlight=False)
+    console.print(results_table(recorder.results, summaries))
+    for entry in summaries:
+        console.print(batch_verdict(entry), highlight=False)
+        print_details(entry, several=len(summaries) > 1)
     for path in [*recorder.artifacts, *traces.written]:
         console.print(f"wrote {path}", highlight=False)
 

@@ -39,7 +39,7 @@ def plait(
                 fingerprint="f",
                 facts={},
                 capabilities={
-                    "schedulers": ["sequential", "greedy", "ios"],
+                    "schedulers": ["sequential", "greedy", "ios", "auto"],
                     "zoo": ["squeezenet"],
                     "formats": ["pt2"],
                 },
