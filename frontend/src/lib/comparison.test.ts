@@ -17,6 +17,8 @@ const result = (scheduler: string, batch_size: number, latency_ms: number): Resu
   max_abs_error: 0,
   winner: false,
   provider: "aten",
+  kind: "schedule",
+  place: null,
   search: {},
   environment: {},
   created_at: "2026-11-21T12:00:00Z",
@@ -50,6 +52,22 @@ describe("compare", () => {
     expect(batch?.rows[1]?.verdict).toBeNull();
   });
 
+  it("orders those that have a place by it, and takes all of auto for pending until it is there", () => {
+    const asked = { batch_sizes: [1, 8], schedulers: ["auto"] };
+    const [first, second] = compare(asked, [
+      { ...result("torch.compile", 1, 7), kind: "alternative", place: 2 },
+      { ...result("ios", 1, 7.05), place: 1 },
+      { ...result("sequential", 1, 10), place: 3 },
+    ]);
+    expect(first?.rows.map((row) => row.result.scheduler)).toEqual([
+      "ios",
+      "torch.compile",
+      "sequential",
+    ]);
+    expect(first?.pending).toEqual([]);
+    expect(second?.pending).toEqual(["sequential", "auto"]);
+  });
+
   it("has no ratio before the baseline is there", () => {
     const [batch] = compare({ batch_sizes: [1], schedulers: ["ios"] }, [result("ios", 1, 8)]);
     expect(batch?.rows[0]?.ratio).toBeNull();
@@ -65,6 +83,10 @@ describe("beatsBaseline", () => {
     baseline_ms: 8 * speedup,
     speedup,
     simulated: false,
+    tied_with: [],
+    skipped: [],
+    why: [],
+    floors: [],
   });
   it("is honest about a tie", () => {
     expect(beatsBaseline(summary("ios", 1.08))).toBe(true);

@@ -1,6 +1,7 @@
 /** Results side by side: which batch, in which order, against which baseline. */
 import type { BatchSummary, JobCreate, Result } from "@/api/types";
 
+import { AUTO } from "./auto";
 import { type Verdict, verdictOf } from "./verdict";
 
 /** What every job runs beside the schedulers that were asked for. */
@@ -16,9 +17,9 @@ export interface Compared {
 
 export interface BatchComparison {
   batchSize: number;
-  /** The fastest first. */
+  /** By place, the best first; what has none, as older results do, by latency. */
   rows: Compared[];
-  /** Schedulers whose result has yet to come. */
+  /** What was asked for and whose results have yet to come. */
   pending: string[];
 }
 
@@ -37,11 +38,18 @@ export function compare(asked: Asked, results: readonly Result[]): BatchComparis
           result,
           ...against(baseline, result),
         }))
-        .sort((a, b) => a.result.latency_ms - b.result.latency_ms),
-      pending: schedulers.filter((name) => ofBatch.every((result) => result.scheduler !== name)),
+        .sort((a, b) => rank(a.result) - rank(b.result) || a.result.latency_ms - b.result.latency_ms),
+      pending: schedulers.filter((name) =>
+        // Nobody knows before how many there are of all; they come together.
+        name === AUTO
+          ? ofBatch.length === 0
+          : ofBatch.every((result) => result.scheduler !== name),
+      ),
     };
   });
 }
+
+const rank = (result: Result) => result.place ?? 0;
 
 /** What was measured in turns says more than two medians of different minutes. */
 function against(baseline: number | undefined, result: Result): Omit<Compared, "result"> {

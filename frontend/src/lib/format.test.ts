@@ -75,5 +75,10 @@ describe("format", () => {
     expect(absoluteError(0.0000012)).toBe("1.2e-6");
     expect(schedulerName("ios")).toBe("IOS");
     expect(schedulerName("greedy")).toBe("Greedy");
+    expect(schedulerName("ios+opara")).toBe("IOS + Opara");
+    expect(schedulerName("whole+inductor")).toBe("Whole graph + Inductor");
+    expect(schedulerName("opara-strict")).toBe("Opara, as published");
+    expect(schedulerName("torch.compile max-autotune")).toBe("torch.compile max-autotune");
+    expect(schedulerName("onnxruntime")).toBe("ONNX Runtime");
   });
 });

@@ -89,11 +89,21 @@ export function clock(iso: string): string {
   return new Date(iso).toLocaleTimeString(undefined, { hour12: false });
 }
 
-const NAMES: Record<string, string> = { ios: "IOS" };
+const NAMES: Record<string, string> = {
+  ios: "IOS",
+  "opara-strict": "Opara, as published",
+  whole: "Whole graph",
+  eager: "Eager PyTorch",
+  onnxruntime: "ONNX Runtime",
+  "onnxruntime parallel": "ONNX Runtime, parallel",
+};
 
-/** A scheduler's name in a sentence or a heading. */
+/** The name of a scheduler, of several together (`ios+opara`), or of an alternative to them, in a
+ * sentence or a heading. */
 export function schedulerName(name: string): string {
-  return NAMES[name] ?? name.charAt(0).toUpperCase() + name.slice(1);
+  if (name.startsWith("torch.")) return name;
+  const nameOf = (part: string) => NAMES[part] ?? part.charAt(0).toUpperCase() + part.slice(1);
+  return name.split("+").map(nameOf).join(" + ");
 }
 
 /** Enough of an id or a hash to tell two apart. */

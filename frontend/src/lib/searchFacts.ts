@@ -21,6 +21,7 @@ function numberOf(search: Search, key: string): number {
 export function searchSeconds(search: Search): string {
   const seconds = numberOf(search, "seconds");
   if (seconds <= 0) return "";
+  if (seconds < 0.05) return "< 0.1 s";
   return seconds < 10 ? `${seconds.toFixed(1)} s` : duration(seconds);
 }
 

@@ -2,7 +2,6 @@ import { Grid, Group, SegmentedControl, Text } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 
 import type { Job, SearchData } from "@/api/types";
-import { searchKey } from "@/lib/jobLive";
 import { isFinished } from "@/lib/jobStates";
 
 import { FigurePanel } from "./FigurePanel";
@@ -22,9 +21,8 @@ export function Figures({ job, searches }: FiguresProps) {
   const { batch } = route.useSearch();
   const sizes = job.spec.batch_sizes;
   const batchSize = batch !== undefined && sizes.includes(batch) ? batch : sizes[0];
-  const ofBatch = job.spec.schedulers.flatMap(
-    (name) => searches[searchKey(batchSize ?? 0, name)] ?? [],
-  );
+  // In the order in which they began.
+  const ofBatch = Object.values(searches).filter((search) => search.batch_size === batchSize);
   const figure = { jobId: job.id, batchSize, height: HEIGHT, finished: isFinished(job.state) };
   return (
     <>

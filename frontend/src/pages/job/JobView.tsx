@@ -6,13 +6,14 @@ import type { JobLive } from "@/lib/jobLive";
 import { DownloadsPanel } from "./DownloadsPanel";
 import { Figures } from "./Figures";
 import { JobHeader } from "./JobHeader";
+import { Leaderboard } from "./Leaderboard";
 import { LogPanel } from "./LogPanel";
 import { ProblemNotice } from "./ProblemNotice";
 import { ProgressPanel } from "./ProgressPanel";
-import { ResultsPanel } from "./ResultsPanel";
 import { SpecPanel } from "./SpecPanel";
 import { SummaryPanel } from "./SummaryPanel";
 import { useJobLive } from "./useJobLive";
+import { WhyPanel } from "./WhyPanel";
 
 export function JobView({ job }: { job: Job }) {
   const { live, status } = useJobLive(job);
@@ -35,7 +36,7 @@ function Findings({ job, live }: { job: Job; live: JobLive }) {
         <Grid.Col span={{ base: 12, lg: 8.5 }}>
           <Stack gap="md" h="100%">
             <SummaryPanel job={job} />
-            <ResultsPanel job={job} />
+            <WhyPanel job={job} />
           </Stack>
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 3.5 }}>
@@ -45,6 +46,7 @@ function Findings({ job, live }: { job: Job; live: JobLive }) {
           </Stack>
         </Grid.Col>
       </Grid>
+      <Leaderboard job={job} />
       <Figures job={job} searches={live.searches} />
     </>
   );

@@ -7,7 +7,8 @@ import type { Result } from "@/api/types";
 import { Facts } from "@/components/Facts";
 import { SimulatedBadge } from "@/components/SimulatedBadge";
 import { conditionSections, noiseComplaint } from "@/lib/conditions";
-import { absoluteError, count, interval, milliseconds, schedulerName } from "@/lib/format";
+import { isAlternative } from "@/lib/fates";
+import { absoluteError, count, interval, milliseconds, schedulerName, times } from "@/lib/format";
 import { providerLabel } from "@/lib/providers";
 import {
   searchNotes,
@@ -16,6 +17,15 @@ import {
   searchWords,
   withoutBarriers,
 } from "@/lib/searchFacts";
+import { verdictOf } from "@/lib/verdict";
+
+/** Out of the worker's free JSON, as far as it was in a tournament. */
+function speedupWords(result: Result): string | null {
+  const verdict = verdictOf(result.search);
+  if (verdict === null) return null;
+  const range = `${times(verdict.low)} to ${times(verdict.high)}`;
+  return `${times(verdict.speedup)} (${range})${verdict.differs ? "" : ", no difference"}`;
+}
 
 interface ResultDetailsProps {
   jobId: string;
@@ -64,7 +74,10 @@ function Details({ jobId, result }: { jobId: string; result: Result }) {
             ["Latency", milliseconds(result.latency_ms)],
             ["95 % interval", interval(result.low_ms, result.high_ms)],
             ["Runs", count(result.samples)],
-            ["Kernels", providerLabel(result.provider)],
+            ["To baseline", speedupWords(result)],
+            ["Place", result.place],
+            ["Kind", isAlternative(result) ? "alternative: not a schedule" : "schedule"],
+            ["Kernels", isAlternative(result) ? "its own" : providerLabel(result.provider)],
             ["Barriers", withoutBarriers(result.search) ? "none between its stages" : null],
             ["Verified", result.verified ? "yes" : "no"],
             ["Max. abs. error", absoluteError(result.max_abs_error)],
@@ -92,29 +105,35 @@ function Details({ jobId, result }: { jobId: string; result: Result }) {
           <Facts facts={lines} />
         </Section>
       ))}
-      <Group gap="xs">
-        <Button
-          component="a"
-          size="xs"
-          variant="light"
-          leftSection={<IconDownload size={14} />}
-          href={addresses.schedule(jobId, result.id)}
-          download
-        >
-          Schedule
-        </Button>
-        <Button
-          component="a"
-          size="xs"
-          variant="light"
-          leftSection={<IconTimeline size={14} />}
-          href={addresses.trace(jobId, result.id)}
-          download
-        >
-          Chrome trace
-        </Button>
-      </Group>
+      {!isAlternative(result) && <Downloads jobId={jobId} result={result} />}
     </Stack>
+  );
+}
+
+function Downloads({ jobId, result }: { jobId: string; result: Result }) {
+  return (
+    <Group gap="xs">
+      <Button
+        component="a"
+        size="xs"
+        variant="light"
+        leftSection={<IconDownload size={14} />}
+        href={addresses.schedule(jobId, result.id)}
+        download
+      >
+        Schedule
+      </Button>
+      <Button
+        component="a"
+        size="xs"
+        variant="light"
+        leftSection={<IconTimeline size={14} />}
+        href={addresses.trace(jobId, result.id)}
+        download
+      >
+        Chrome trace
+      </Button>
+    </Group>
   );
 }
 

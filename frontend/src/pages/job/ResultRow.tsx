@@ -2,70 +2,77 @@ import { ActionIcon, Badge, Group, Table, Text, Tooltip } from "@mantine/core";
 import { IconCircleCheck, IconCircleX, IconDownload, IconInfoCircle } from "@tabler/icons-react";
 
 import { addresses } from "@/api/queries";
-import type { Result } from "@/api/types";
+import type { BatchSummary, Result } from "@/api/types";
 import { SimulatedBadge } from "@/components/SimulatedBadge";
+import { AUTO } from "@/lib/auto";
 import type { Compared } from "@/lib/comparison";
 import { noiseComplaint } from "@/lib/conditions";
+import { type Fate, fateOf, isAlternative } from "@/lib/fates";
 import { absoluteError, interval, milliseconds, schedulerName, times } from "@/lib/format";
 import { providerName } from "@/lib/providers";
 import { searchSeconds, searchWords, withoutBarriers } from "@/lib/searchFacts";
 
-import classes from "./ResultsPanel.module.css";
+import classes from "./Leaderboard.module.css";
 
 interface ResultRowProps {
   row: Compared;
+  /** Of the row's batch size, once there is one. */
+  summary: BatchSummary | undefined;
   jobId: string;
   onDetails: (result: Result) => void;
 }
 
-export function ResultRow({ row, jobId, onDetails }: ResultRowProps) {
+export function ResultRow({ row, summary, jobId, onDetails }: ResultRowProps) {
   const { result } = row;
-  const weight = result.winner ? 600 : 400;
+  const fate = fateOf(result, summary);
+  const weight = fate.rank === "best" ? 600 : 400;
   return (
     <Table.Tr
       className={classes.row}
       data-testid="result-row"
       data-scheduler={result.scheduler}
       data-batch={result.batch_size}
+      data-kind={result.kind}
+      data-rank={fate.rank}
     >
-      <Table.Td>
-        <Group gap={6} wrap="nowrap" w="max-content">
+      <Table.Td className={classes.place}>{result.place}</Table.Td>
+      <Table.Td className={classes.who}>
+        <Group gap={6}>
           <Text size="sm" fw={weight}>
             {schedulerName(result.scheduler)}
           </Text>
-          {result.winner && (
-            <Badge size="sm" tt="none" maw="none" flex="none">
-              chosen
-            </Badge>
-          )}
+          {isAlternative(result) && <AlternativeBadge />}
           {result.simulated && <SimulatedBadge />}
           <NoiseBadge complaint={noiseComplaint(result.environment)} />
         </Group>
         {withoutBarriers(result.search) && <WithoutBarriers />}
       </Table.Td>
-      <Table.Td ta="right" fw={weight}>
-        {milliseconds(result.latency_ms)}
-      </Table.Td>
-      <Table.Td ta="right" c="dimmed">
-        <Tooltip label={`of ${result.samples} runs`}>
-          <span>
+      <Table.Td className={classes.latency}>
+        <Text size="sm" fw={weight}>
+          {milliseconds(result.latency_ms)}
+        </Text>
+        <Tooltip label={`95 % interval, of ${result.samples} runs`}>
+          <span className={classes.interval}>
             {result.low_ms === result.high_ms ? "exact" : interval(result.low_ms, result.high_ms)}
           </span>
         </Tooltip>
       </Table.Td>
-      <Table.Td ta="right">
+      <Table.Td className={classes.speedup}>
         <ToBaseline row={row} />
       </Table.Td>
-      <Table.Td>
+      <Table.Td className={classes.fate}>
+        <FateWords fate={fate} />
+      </Table.Td>
+      <Table.Td className={`${classes.more} ${classes.optional}`}>{kernels(result)}</Table.Td>
+      <Table.Td className={classes.more}>
         <Verified result={result} />
       </Table.Td>
-      <Table.Td ta="right" c="dimmed">
+      <Table.Td className={`${classes.more} ${classes.optional}`} ta="right">
         <Search search={result.search} />
       </Table.Td>
-      <Table.Td c="dimmed">{providerName(result.provider)}</Table.Td>
-      <Table.Td>
+      <Table.Td className={classes.actions}>
         <Group gap={2} justify="flex-end" wrap="nowrap">
-          <ScheduleLink result={result} jobId={jobId} />
+          {!isAlternative(result) && <ScheduleLink result={result} jobId={jobId} />}
           <DetailsButton result={result} onDetails={onDetails} />
         </Group>
       </Table.Td>
@@ -73,19 +80,62 @@ export function ResultRow({ row, jobId, onDetails }: ResultRowProps) {
   );
 }
 
+/** Who implements the operators; of an alternative nobody can choose it. */
+const kernels = (result: Result) =>
+  isAlternative(result) ? "its own" : providerName(result.provider);
+
 /** A result that has yet to come. */
 export function PendingRow({ scheduler }: { scheduler: string }) {
   return (
     <Table.Tr className={classes.row} c="dimmed" data-testid="result-pending">
-      <Table.Td>{schedulerName(scheduler)}</Table.Td>
-      <Table.Td ta="right">to come</Table.Td>
-      <Table.Td colSpan={6} />
+      <Table.Td className={classes.place} />
+      <Table.Td className={classes.who}>
+        {scheduler === AUTO ? "All that auto tries" : schedulerName(scheduler)}
+      </Table.Td>
+      <Table.Td className={classes.latency}>to come</Table.Td>
+      <Table.Td className={classes.more} colSpan={6} />
     </Table.Tr>
   );
 }
 
-/** Below the scheduler of stages that were quicker once they no longer waited for each other, within
- * the height that a row has without it. */
+/** Beside what is no schedule of Plait's, but what the user could run the model with anyway. */
+function AlternativeBadge() {
+  return (
+    <Tooltip label="Not a schedule: what you can run the model with already" multiline maw={300}>
+      <Badge
+        color="orange"
+        variant="outline"
+        size="sm"
+        tt="none"
+        maw="none"
+        flex="none"
+        data-testid="alternative-badge"
+      >
+        alternative
+      </Badge>
+    </Tooltip>
+  );
+}
+
+function FateWords({ fate }: { fate: Fate }) {
+  const emphasis = { best: { c: "green", fw: 600 }, tied: { fw: 600 }, other: {} }[fate.rank];
+  return (
+    <>
+      <Text size="sm" {...emphasis}>
+        {sentence(fate.words)}
+      </Text>
+      {fate.reason && (
+        <Text size="xs" c="dimmed">
+          {sentence(fate.reason)}
+        </Text>
+      )}
+    </>
+  );
+}
+
+const sentence = (words: string) => words.charAt(0).toUpperCase() + words.slice(1);
+
+/** Below the scheduler of stages that were quicker once they no longer waited for each other. */
 function WithoutBarriers() {
   return (
     <Tooltip
@@ -94,15 +144,7 @@ function WithoutBarriers() {
       multiline
       maw={340}
     >
-      <Text
-        fz={11}
-        lh="11px"
-        c="dimmed"
-        w="max-content"
-        mt={-3}
-        mb={-1}
-        data-testid="without-barriers"
-      >
+      <Text fz={11} lh="13px" c="dimmed" w="max-content" data-testid="without-barriers">
         without barriers
       </Text>
     </Tooltip>
@@ -123,17 +165,19 @@ function NoiseBadge({ complaint }: { complaint: string | null }) {
 
 function ToBaseline({ row: { ratio, verdict } }: { row: Compared }) {
   if (ratio === null) return null;
-  if (verdict === null) return times(ratio);
-  const range = `${times(verdict.low)} to ${times(verdict.high)}`;
+  if (verdict === null) return <Text size="sm">{times(ratio)}</Text>;
+  const exact = verdict.low === verdict.high;
   return (
-    <Tooltip label={`${times(ratio)} as fast, 95 % interval ${range}, measured in turns`}>
-      {verdict.differs ? (
-        <span>{times(ratio)}</span>
-      ) : (
-        <Text span size="sm" c="dimmed">
-          no difference
+    <Tooltip label="As fast as the baseline, with its 95 % interval, measured in turns">
+      <div>
+        <Text size="sm" {...(verdict.differs ? {} : { c: "dimmed" })}>
+          {times(ratio)}
         </Text>
-      )}
+        <span className={classes.interval}>
+          {verdict.differs || exact ? "" : "no difference, "}
+          {exact ? "exact" : `${times(verdict.low)} to ${times(verdict.high)}`}
+        </span>
+      </div>
     </Tooltip>
   );
 }

@@ -5,6 +5,7 @@ import type { Job, JobSpec } from "@/api/types";
 import { Facts } from "@/components/Facts";
 import { ModelLink } from "@/components/ModelLink";
 import { Panel } from "@/components/Panel";
+import { AUTO, AUTO_LABEL, runs } from "@/lib/auto";
 import { duration, schedulerName } from "@/lib/format";
 import { GRANULARITIES } from "@/lib/granularities";
 import { graphSearch } from "@/lib/graphChoice";
@@ -47,9 +48,12 @@ function searchFacts(spec: JobSpec): [string, ReactNode][] {
   return [
     ["Kernels", providerLabel(spec.provider)],
     ["Busy machine", spec.allow_noise ? "measured all the same" : null],
-    ["Schedulers", spec.schedulers.map(schedulerName).join(", ")],
+    ["Schedulers", schedulerWords(spec.schedulers)],
     ["Budget", `${duration(spec.budget_seconds)} for each batch size`],
-    ...(spec.schedulers.includes("ios") ? iosFacts(spec) : []),
-    ["Opara", spec.schedulers.includes("opara") && spec.opara.strict ? "as published" : null],
+    ...(runs(spec.schedulers, "ios") ? iosFacts(spec) : []),
+    ["Opara", runs(spec.schedulers, "opara") && spec.opara.strict ? "as published" : null],
   ];
 }
+
+const schedulerWords = (names: readonly string[]) =>
+  names.map((name) => (name === AUTO ? AUTO_LABEL : schedulerName(name))).join(", ");

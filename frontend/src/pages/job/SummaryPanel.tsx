@@ -31,31 +31,66 @@ export function SummaryPanel({ job }: { job: Job }) {
 const roomFor = (verdicts: number) => verdicts * 48 + (verdicts - 1) * 12;
 
 function Verdict({ summary }: { summary: BatchSummary }) {
-  const won = beatsBaseline(summary);
+  const faster = summary.faster_alternative ?? null;
   return (
-    <div style={{ minHeight: 48 }}>
+    <div style={{ minHeight: 48 }} data-testid="job-verdict">
       <Group gap="xs">
         <Text fz={18} fw={600}>
-          {won ? (
+          {faster ? (
             <>
-              {schedulerName(summary.winner)} is{" "}
-              <Text span inherit c="green">
-                {times(summary.speedup)}
-              </Text>{" "}
-              as fast as the {BASELINE} baseline{summary.simulated && ", in simulation"}
+              Keep{" "}
+              <Text span inherit c="orange">
+                {schedulerName(faster.name)}
+              </Text>
+              : it is faster than any schedule
             </>
           ) : (
-            `Nothing beat the ${BASELINE} baseline${summary.simulated ? ", in simulation" : ""}`
+            <Found summary={summary} />
           )}
         </Text>
         {summary.simulated && <SimulatedBadge />}
       </Group>
+      {faster && (
+        <Text size="sm">
+          It takes {milliseconds(faster.latency_ms)}. Of the schedules, the best one is in the
+          artifact: <Found summary={summary} inside />.
+        </Text>
+      )}
       <Text size="sm" c="dimmed">
         Batch {summary.batch_size}:{" "}
-        {won
+        {beatsBaseline(summary)
           ? `${milliseconds(summary.latency_ms)} against ${milliseconds(summary.baseline_ms)}.`
           : `${milliseconds(summary.baseline_ms)}. The artifact holds the baseline.`}
+        {summary.tied_with.length > 0 && <Ties summary={summary} />}
       </Text>
     </div>
+  );
+}
+
+/** What the schedules gained; `inside` a sentence. */
+function Found({ summary, inside = false }: { summary: BatchSummary; inside?: boolean }) {
+  const where = summary.simulated ? ", in simulation" : "";
+  if (!beatsBaseline(summary)) {
+    return `${inside ? "nothing" : "Nothing"} ${inside ? "of ours " : ""}beat the ${BASELINE} baseline${where}`;
+  }
+  return (
+    <>
+      {schedulerName(summary.winner)} is{" "}
+      <Text span inherit c="green">
+        {times(summary.speedup)}
+      </Text>{" "}
+      as fast as the {BASELINE} baseline{where}
+    </>
+  );
+}
+
+/** Who would do as well, as far as measuring can tell. */
+function Ties({ summary }: { summary: BatchSummary }) {
+  return (
+    <span data-testid="job-ties">
+      {" "}
+      Not told apart from {summary.tied_with.map(schedulerName).join(", ")};{" "}
+      {schedulerName(summary.winner)} is preferred as the simpler one.
+    </span>
   );
 }

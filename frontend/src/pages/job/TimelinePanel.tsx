@@ -7,6 +7,7 @@ import { addresses, resultsQuery } from "@/api/queries";
 import type { Job, Result } from "@/api/types";
 import { SimulatedBadge } from "@/components/SimulatedBadge";
 import { isSimulatedName } from "@/lib/deviceFacts";
+import { isAlternative } from "@/lib/fates";
 import { schedulerName } from "@/lib/format";
 import { isFinished } from "@/lib/jobStates";
 
@@ -19,7 +20,9 @@ export function TimelinePanel({ job, batchSize }: { job: Job; batchSize: number 
   const { scheduler, batch } = route.useSearch();
   const navigate = route.useNavigate();
   const results = useQuery(resultsQuery(job.id)).data ?? [];
-  const ofBatch = results.filter((result) => result.batch_size === batchSize);
+  const ofBatch = results.filter(
+    (result) => result.batch_size === batchSize && !isAlternative(result),
+  );
   const chosen = ofBatch.find((result) => result.scheduler === scheduler);
   const shown = chosen ?? ofBatch.find((result) => result.winner) ?? ofBatch[0];
   const simulated = isSimulatedName(job.spec.device);
@@ -46,7 +49,7 @@ export function TimelinePanel({ job, batchSize }: { job: Job; batchSize: number 
           {shown && <TraceLink jobId={job.id} result={shown} />}
           <Select
             size="xs"
-            w={150}
+            w={190}
             aria-label="Scheduler of the timeline"
             placeholder="Scheduler"
             disabled={ofBatch.length === 0}

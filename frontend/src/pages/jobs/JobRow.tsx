@@ -1,7 +1,7 @@
 import { Box, Table, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 
-import type { Job } from "@/api/types";
+import type { BatchSummary, Job } from "@/api/types";
 import { Ago } from "@/components/Ago";
 import { JobActions } from "@/components/JobActions";
 import { RunTime } from "@/components/RunTime";
@@ -75,6 +75,12 @@ function RowProgress({ job }: { job: Job }) {
   );
 }
 
+/** Whose figure it is, unless another should be kept. */
+function bestWords({ simulated, winner, faster_alternative: faster }: BatchSummary): string {
+  if (faster) return `keep ${schedulerName(faster.name)}`;
+  return simulated ? "simulated" : schedulerName(winner);
+}
+
 function Best({ job }: { job: Job }) {
   const best = bestSummary(job);
   if (best === null) return null;
@@ -85,7 +91,7 @@ function Best({ job }: { job: Job }) {
         {times(best.speedup)}
       </Text>
       <Text size="xs" c="dimmed" truncate>
-        {best.simulated ? "simulated" : schedulerName(best.winner)}
+        {bestWords(best)}
       </Text>
     </>
   );

@@ -1,5 +1,6 @@
 import { Fieldset, NumberInput, Select, SimpleGrid } from "@mantine/core";
 
+import { runs } from "@/lib/auto";
 import { SEARCH_MODES, STRATEGIES, THREADS } from "@/lib/iosOptions";
 
 import type { FormProps } from "./form";
@@ -10,7 +11,7 @@ const choices = (of: Record<string, { label: string }>) =>
 /** What IOS searches and how; of no use without it. */
 export function IosFields({ form }: FormProps) {
   const { schedulers, searchMode, strategies, threads } = form.values;
-  const chosen = schedulers.includes("ios");
+  const chosen = runs(schedulers, "ios");
   return (
     <Fieldset
       legend={chosen ? "IOS" : "IOS, which is not among the schedulers"}

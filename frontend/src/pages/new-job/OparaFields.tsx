@@ -1,10 +1,12 @@
 import { Fieldset, Switch } from "@mantine/core";
 
+import { runs } from "@/lib/auto";
+
 import type { FormProps } from "./form";
 
 /** How Opara decides; of no use without it. */
 export function OparaFields({ form }: FormProps) {
-  const chosen = form.values.schedulers.includes("opara");
+  const chosen = runs(form.values.schedulers, "opara");
   return (
     <Fieldset
       legend={chosen ? "Opara" : "Opara, which is not among the schedulers"}

@@ -128,6 +128,14 @@ describe("startingValues", () => {
 });
 
 describe("onDevice", () => {
+  it("keeps auto where it is offered, and else takes single schedulers", () => {
+    const auto = values({ schedulers: ["auto"] });
+    const offers = (...schedulers: string[]) =>
+      onDevice(auto, device("cpu", true, schedulers)).schedulers;
+    expect(offers("sequential", "ios", "auto")).toEqual(["auto"]);
+    expect(offers("sequential", "ios")).toEqual(["sequential", "ios"]);
+  });
+
   it("lets go of what the new device does not offer", () => {
     const chosen = values({ provider: "inductor", allowNoise: true, schedulers: ["ios", "opara"] });
     expect(onDevice(chosen, device("cpu", true, ["ios"], ["aten", "inductor"]))).toEqual({

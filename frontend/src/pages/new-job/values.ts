@@ -8,6 +8,7 @@ import type {
   Threads,
   TuningJob,
 } from "@/api/types";
+import { AUTO } from "@/lib/auto";
 import { groupDevices, isSimulated } from "@/lib/deviceFacts";
 import { DEFAULT_PROVIDER } from "@/lib/providers";
 
@@ -33,13 +34,16 @@ export interface Values {
   oparaStrict: boolean;
 }
 
+/** The choice to begin with for those who do not want all of them. */
+export const SINGLES: readonly string[] = ["sequential", "greedy", "ios"];
+
 export const DEFAULTS: Values = {
   name: "",
   model: "",
   device: "",
   batchSizes: ["1"],
   sequenceLength: "",
-  schedulers: ["sequential", "greedy", "ios"],
+  schedulers: [AUTO],
   budgetSeconds: 300,
   granularity: "fused",
   provider: DEFAULT_PROVIDER,
@@ -137,11 +141,13 @@ export function request(values: Values): TuningJob {
 /** What of the choices made so far holds on another device. */
 export function onDevice(values: Values, device: Device | undefined): Partial<Values> {
   const offered = device?.capabilities.schedulers ?? [];
+  const kept = values.schedulers.filter((name) => offered.includes(name));
   // A worker's list of names, of which the service takes only those of its own.
   const providers = (device?.capabilities.providers ?? []) as readonly Provider[];
   return {
     device: device?.name ?? "",
-    schedulers: values.schedulers.filter((name) => offered.includes(name)),
+    // A worker may be too old to know how to try everything.
+    schedulers: kept.length > 0 ? kept : SINGLES.filter((name) => offered.includes(name)),
     provider: providers.includes(values.provider)
       ? values.provider
       : (providers[0] ?? DEFAULT_PROVIDER),

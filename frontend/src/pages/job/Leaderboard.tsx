@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Fragment, useState } from "react";
 
 import { resultsQuery } from "@/api/queries";
-import type { Job, Result } from "@/api/types";
+import type { BatchSummary, Job, Result } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorNotice } from "@/components/ErrorNotice";
 import { Loading } from "@/components/Loading";
@@ -12,25 +12,26 @@ import { type BatchComparison, compare } from "@/lib/comparison";
 import { isSimulatedName } from "@/lib/deviceFacts";
 import { isFinished } from "@/lib/jobStates";
 
+import classes from "./Leaderboard.module.css";
 import { ResultDetails } from "./ResultDetails";
 import { PendingRow, ResultRow } from "./ResultRow";
-import classes from "./ResultsPanel.module.css";
+import { Skipped } from "./Skipped";
 
-const COLUMNS = 8;
+const COLUMNS = 9;
 
-export function ResultsPanel({ job }: { job: Job }) {
+/** All that competed, by place: how fast, and what became of each. */
+export function Leaderboard({ job }: { job: Job }) {
   const query = useQuery(resultsQuery(job.id));
   const finished = isFinished(job.state);
   return (
     <Panel
-      title="Results"
+      title="Leaderboard"
       note={
         isSimulatedName(job.spec.device)
           ? "simulated latency of one run"
-          : "median latency of one run"
+          : "median latency of one run, with its 95 % interval"
       }
       flush
-      grow
     >
       {query.isPending && <Loading label="Loading the results" />}
       {query.isError && !query.data && (
@@ -44,25 +45,28 @@ export function ResultsPanel({ job }: { job: Job }) {
       {query.data && !(finished && query.data.length === 0) && (
         <ResultsTable
           batches={compare(job.spec, query.data)}
+          summaries={job.summary ?? []}
           jobId={job.id}
           showPending={!finished}
         />
       )}
+      <Skipped summaries={job.summary ?? []} />
     </Panel>
   );
 }
 
 interface ResultsTableProps {
   batches: BatchComparison[];
+  summaries: readonly BatchSummary[];
   jobId: string;
-  /** What is still to come has a row already, so that nothing moves when it comes. */
+  /** What is still to come has a row already. */
   showPending: boolean;
 }
 
-function ResultsTable({ batches, jobId, showPending }: ResultsTableProps) {
+function ResultsTable({ batches, summaries, jobId, showPending }: ResultsTableProps) {
   const [chosen, setChosen] = useState<Result | null>(null);
   return (
-    <Table.ScrollContainer minWidth={840} type="native">
+    <div className={classes.scroll}>
       <Table
         data-testid="results-table"
         highlightOnHover
@@ -71,13 +75,16 @@ function ResultsTable({ batches, jobId, showPending }: ResultsTableProps) {
       >
         <Table.Thead>
           <Table.Tr>
-            <Table.Th miw={190}>Scheduler</Table.Th>
+            <Table.Th aria-label="Place" />
+            <Table.Th>Contender</Table.Th>
             <Table.Th ta="right">Latency</Table.Th>
-            <Table.Th ta="right">95 % interval</Table.Th>
             <Table.Th ta="right">To baseline</Table.Th>
+            <Table.Th>What became of it</Table.Th>
+            <Table.Th className={classes.optional}>Kernels</Table.Th>
             <Table.Th>Verified, max. error</Table.Th>
-            <Table.Th ta="right">Search</Table.Th>
-            <Table.Th>Kernels</Table.Th>
+            <Table.Th className={classes.optional} ta="right">
+              Search
+            </Table.Th>
             <Table.Th aria-label="Schedule and details" />
           </Table.Tr>
         </Table.Thead>
@@ -86,7 +93,13 @@ function ResultsTable({ batches, jobId, showPending }: ResultsTableProps) {
             <Fragment key={batchSize}>
               {batches.length > 1 && <BatchRow batchSize={batchSize} />}
               {rows.map((row) => (
-                <ResultRow key={row.result.id} row={row} jobId={jobId} onDetails={setChosen} />
+                <ResultRow
+                  key={row.result.id}
+                  row={row}
+                  summary={summaries.find((summary) => summary.batch_size === batchSize)}
+                  jobId={jobId}
+                  onDetails={setChosen}
+                />
               ))}
               {showPending && pending.map((name) => <PendingRow key={name} scheduler={name} />)}
             </Fragment>
@@ -94,7 +107,7 @@ function ResultsTable({ batches, jobId, showPending }: ResultsTableProps) {
         </Table.Tbody>
       </Table>
       <ResultDetails jobId={jobId} result={chosen} onClose={() => setChosen(null)} />
-    </Table.ScrollContainer>
+    </div>
   );
 }
 
