@@ -112,7 +112,7 @@ def details(entry: dict[str, Any]) -> list[str]:
     if tied:
         lines.append(
             f"tied: {', '.join(tied)} could not be told apart from {entry['winner']}, which is "
-            "preferred as the simpler one"
+            "preferred"
         )
     lines += [f"why: {sentence}" for sentence in entry.get("why") or []]
     floors = [f"{floor['name']} {floor['ms']:.3g} ms" for floor in entry.get("floors") or []]

@@ -152,7 +152,7 @@ def test_details_tell_ties_reasons_floors_and_who_was_skipped() -> None:
         }
     )
     assert told == [
-        "tied: refined could not be told apart from ios, which is preferred as the simpler one",
+        "tied: refined could not be told apart from ios, which is preferred",
         "why: It waits less.",
         f"floors (estimates): memory 2 ms, critical path 6 ms; {gap}",
         "skipped opara: needs a GPU",

@@ -1,7 +1,7 @@
 import { Text } from "@mantine/core";
+import { Fragment } from "react";
 
 import type { BatchSummary } from "@/api/types";
-import { Facts } from "@/components/Facts";
 import { schedulerName } from "@/lib/format";
 
 import classes from "./Leaderboard.module.css";
@@ -17,9 +17,14 @@ export function Skipped({ summaries }: { summaries: readonly BatchSummary[] }) {
           <Text size="xs" fw={600} c="dimmed" my={4}>
             {summaries.length > 1 ? `Skipped, batch ${batch}` : "Skipped"}
           </Text>
-          <Facts
-            facts={skipped.map(({ contender, reason }) => [schedulerName(contender), reason])}
-          />
+          <dl>
+            {skipped.map(({ contender, reason }) => (
+              <Fragment key={contender}>
+                <dt>{schedulerName(contender)}</dt>
+                <dd>{reason}</dd>
+              </Fragment>
+            ))}
+          </dl>
         </div>
       ))}
     </section>

@@ -90,7 +90,7 @@ function Ties({ summary }: { summary: BatchSummary }) {
     <span data-testid="job-ties">
       {" "}
       Not told apart from {summary.tied_with.map(schedulerName).join(", ")};{" "}
-      {schedulerName(summary.winner)} is preferred as the simpler one.
+      {schedulerName(summary.winner)} is preferred.
     </span>
   );
 }
