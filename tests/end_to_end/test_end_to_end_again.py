@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import httpx
+
 from end_to_end.conftest import start, stop, wait_for_line, wait_until_up
 
 

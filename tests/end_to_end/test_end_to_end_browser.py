@@ -7,11 +7,13 @@ import re
 import zipfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
-from end_to_end.conftest import Stack
 from playwright.sync_api import Browser, Locator, Page, expect
 from support.models import export_branches
+
+from end_to_end.conftest import Stack
 
 pytestmark = pytest.mark.browser
 
@@ -33,6 +35,8 @@ def test_upload_tune_watch_and_download(page: Page, stack: Stack, tmp_path: Path
     row = page.get_by_test_id("upload-row").filter(has_text=model.name)
     expect(row).to_be_visible()
     row.get_by_text("New job").click()
+    expect(page.get_by_test_id("new-job-auto")).to_be_checked()
+    page.get_by_test_id("new-job-single").check()
     page.get_by_test_id("new-job-submit").click()
     expect(page).to_have_url(re.compile(r"/jobs/[0-9a-f-]{36}$"))
     expect(page.get_by_test_id("job-state")).to_have_text("succeeded", timeout=JOB_MS)
@@ -79,6 +83,45 @@ def test_what_is_simulated_says_so_and_its_trace_downloads(
     trace = json.loads(target.read_text())
     assert trace["otherData"]["simulated"] is True
     assert {event["ph"] for event in trace["traceEvents"]} == {"M", "X", "C"}
+
+
+def test_auto_ranks_everything_and_says_why_and_who_was_skipped(
+    page: Page, stack: Stack, tmp_path: Path
+) -> None:
+    model = tmp_path / "branches-for-auto.pt2"
+    export_branches(model)
+    source = stack.upload(model)
+    page.goto(f"{stack.url}/jobs/new?model={quote(source)}")
+    page.get_by_test_id("new-job-device").click()
+    page.get_by_role("option", name="sim:v100").click()
+    expect(page.get_by_test_id("new-job-auto")).to_be_checked()
+    page.get_by_test_id("new-job-submit").click()
+    expect(page.get_by_test_id("job-state")).to_have_text("succeeded", timeout=JOB_MS)
+
+    with stack.client() as client:
+        job = page.url.rsplit("/", 1)[-1]
+        results = client.get(f"/jobs/{job}/results").json()
+        [summary] = client.get(f"/jobs/{job}").json()["summary"]
+    assert {"sequential", "greedy", "ios", "nimble", "opara", "opara-strict"} <= {
+        result["scheduler"] for result in results
+    } | {one["contender"] for one in summary["skipped"]}
+    assert [result["place"] for result in results] == list(range(1, len(results) + 1))
+
+    table = page.get_by_test_id("results-table")
+    rows = table.get_by_test_id("result-row")
+    expect(rows).to_have_count(len(results))
+    expect(rows.first).to_have_attribute("data-scheduler", summary["winner"])
+    expect(rows.first).to_contain_text("Winner")
+    expect(page.get_by_test_id("job-summary")).to_contain_text("in simulation")
+    expect(page.get_by_test_id("job-why")).to_contain_text(summary["why"][0])
+    expect(page.get_by_test_id("job-floors")).to_contain_text("estimate")
+    for one in summary["skipped"]:
+        expect(page.get_by_test_id("job-skipped")).to_contain_text(one["reason"])
+    expect(page.get_by_test_id("figure-latency").locator(".js-plotly-plot")).to_be_visible()
+    expect(page.get_by_test_id("timeline-note")).to_contain_text("simulated on sim:v100")
+    said = " ".join(stack.plait("result", job).stdout.split())
+    assert "winner" in said
+    assert "why:" in said
 
 
 def points(figure: Locator) -> int:

@@ -17,12 +17,15 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
-from end_to_end.conftest import Stack
 from support.models import export_branches
 from support.onnx_models import convolutions, written
 from support.services import libpq_url
 
-FAST = {"device": "cpu", "budget_seconds": 20}
+from end_to_end.conftest import Stack
+
+SCHEDULERS = ["sequential", "greedy", "ios"]
+FAST = {"device": "cpu", "budget_seconds": 20, "schedulers": SCHEDULERS}
+FAST_OPTIONS = [option for name in SCHEDULERS for option in ("--scheduler", name)]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +59,9 @@ def only_torch(directory: Path) -> dict[str, str]:
 def test_a_file_from_the_shell_to_an_artifact_that_runs_with_torch_alone(
     stack: Stack, model: Path, tmp_path: Path
 ) -> None:
-    said = stack.plait("submit", str(model), "-b", "1", "-b", "3", "--wait", "--json")
+    said = stack.plait(
+        "submit", str(model), *FAST_OPTIONS, "-b", "1", "-b", "3", "--wait", "--json"
+    )
     assert said.returncode == 0, said.stdout + said.stderr
     job = json.loads(said.stdout)
     assert [entry["batch_size"] for entry in job["summary"]] == [1, 3]
@@ -91,7 +96,9 @@ def test_a_simulated_gpu_schedules_a_file_and_says_that_it_is_simulated(
     listed = {d["name"]: d for d in json.loads(stack.plait("devices", "--json").stdout)}
     gpu = listed["sim:v100"]
     assert (gpu["kind"], gpu["online"], gpu["facts"]["simulated"]) == ("sim", True, True)
-    said = stack.plait("submit", str(model), "--device", "sim:v100", "--wait", "--json")
+    said = stack.plait(
+        "submit", str(model), *FAST_OPTIONS, "--device", "sim:v100", "--wait", "--json"
+    )
     assert said.returncode == 0, said.stdout + said.stderr
     job = json.loads(said.stdout)
     assert [entry["simulated"] for entry in job["summary"]] == [True]

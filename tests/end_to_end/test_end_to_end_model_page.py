@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from end_to_end.conftest import Stack
 from playwright.sync_api import Locator, Page, expect
+
+from end_to_end.conftest import Stack
 
 pytestmark = pytest.mark.browser
 

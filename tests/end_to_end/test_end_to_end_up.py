@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import psutil
+
 from end_to_end.conftest import plait, start, stop, wait_for_line
 
 
