@@ -75,8 +75,10 @@ def search(name: str, mode: Mode) -> dict[str, Any]:
     from workers.devices.sim.device import SimDevice  # noqa: PLC0415
     from workers.measure.oracle import MeasuringOracle  # noqa: PLC0415
     from workers.measure.profile_index import MemoryIndex  # noqa: PLC0415
+    from workers.runner.workplace import collect_rarely  # noqa: PLC0415
     from workers.schedulers.ios import IosScheduler  # noqa: PLC0415
 
+    collect_rarely()  # as in a job
     graph = at_batch(name, 1)
     oracle = MeasuringOracle(graph, {}, SimDevice("v100", "streams"), MemoryIndex())
     started = time.process_time()

@@ -220,12 +220,18 @@ def _run(
     from workers.runner.pipeline import run_job  # noqa: PLC0415
     from workers.runner.problems import job_problem  # noqa: PLC0415
     from workers.runner.quiet import NoisePolicy  # noqa: PLC0415
-    from workers.runner.workplace import Workplace, calm_numpy, keep_kernels  # noqa: PLC0415
+    from workers.runner.workplace import (  # noqa: PLC0415
+        Workplace,
+        calm_numpy,
+        collect_rarely,
+        keep_kernels,
+    )
 
     settings = get_settings()
     settings.home.mkdir(parents=True, exist_ok=True)
     keep_kernels(settings)
     calm_numpy()
+    collect_rarely()
     index = open_local_index(settings)
     try:
         with (

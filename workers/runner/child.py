@@ -38,7 +38,7 @@ from workers.runner.problems import job_problem
 from workers.runner.profile_store import DatabaseIndex
 from workers.runner.quiet import NoisePolicy
 from workers.runner.store import Claim, JobStore, LeaseLostError, redis_announcer
-from workers.runner.workplace import Workplace, calm_numpy, keep_kernels
+from workers.runner.workplace import Workplace, calm_numpy, collect_rarely, keep_kernels
 
 TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h: the service was unreachable, the job may be fine
 SIMULATIONS_YIELD = 10  # simulated time does not pass; whoever measures must not be disturbed
@@ -58,6 +58,7 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_DATA, (settings.job_memory_bytes, settings.job_memory_bytes))
     keep_kernels(settings)
     calm_numpy()
+    collect_rarely()
     claim = _read_claim()
     if is_simulated(claim.spec["device"]):
         os.nice(SIMULATIONS_YIELD)
