@@ -44,7 +44,7 @@ def test_second_start_is_quick_and_keeps_the_data(tmp_path: Path) -> None:
         with client(tmp_path, url) as api:
             (found,) = api.get("/jobs").json()["items"]
         assert (found["id"], found["state"]) == (job, "cancelled")
-        assert "Latency by scheduler" not in (tmp_path / "up.log").read_text()
+        assert "Leaderboard" not in (tmp_path / "up.log").read_text()
         assert stop(process) == 0
     finally:
         process.kill()

@@ -14,7 +14,7 @@ def test_first_start_runs_the_sample_then_serves_and_stops_cleanly(tmp_path: Pat
     try:
         wait_for_line(tmp_path, "login?code=", 180)
         said = (tmp_path / "up.log").read_text()
-        assert "Latency by scheduler" in said
+        assert "Leaderboard" in said
         assert "batch 1:" in said
         again = plait("up", environment=environment)
         assert again.returncode == 0
