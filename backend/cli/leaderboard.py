@@ -57,7 +57,7 @@ def fate(row: dict[str, Any], faster: str | None = None) -> str:
     if row["scheduler"] == faster and is_alternative(row):
         return "fastest: keep this"
     if row["winner"]:
-        return "best schedule" if faster else "winner"
+        return "in the artifact" if faster else "winner"
     if search.get("tied"):
         return "tied with the fastest"
     if search.get("final"):
@@ -100,6 +100,8 @@ def batch_verdict(entry: dict[str, Any]) -> str:
         )
     if not faster:
         return f"{batch}: {found}"
+    if entry["winner"] == BASELINE:
+        found = f"none was proved faster than {BASELINE} with {_in_ms(entry['baseline_ms'])}{label}"
     kept = f"keep {faster['name']}, which takes {_in_ms(faster['latency_ms'])}{label}"
     return f"{batch}: {kept}, less than any schedule; of the schedules, {found}"
 

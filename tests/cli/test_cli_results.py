@@ -88,7 +88,7 @@ def test_the_leaderboard_is_by_place_and_says_what_became_of_each() -> None:
 def test_an_alternative_is_marked_and_kept_only_if_it_is_faster_than_every_schedule() -> None:
     rows = [row("torch.compile", 0.8, place=1, tied=True), row("ios", 1.0, place=2, final=True)]
     assert cells("contender", rows, faster_alternative=KEEP) == ["torch.compile †", "ios ★"]
-    assert cells("became", rows, faster_alternative=KEEP) == ["fastest: keep this", "best schedule"]
+    assert cells("became", rows, faster_alternative=KEEP) == ["fastest: keep this", "in the artifact"]
     assert cells("became", rows, faster_alternative=None) == ["tied with the fastest", "winner"]
 
 
@@ -136,6 +136,14 @@ def test_the_verdict_sends_the_user_to_what_is_faster_than_any_schedule() -> Non
     assert batch_verdict({**SUMMARY, "faster_alternative": KEEP}) == (
         "batch 8: keep torch.compile, which takes 6.500 ms, less than any schedule; of the "
         "schedules, ios takes 8.000 ms, 1.250× as fast as sequential"
+    )
+
+
+def test_what_was_not_proved_of_schedules_is_not_claimed() -> None:
+    none = {**SUMMARY, "winner": "sequential", "latency_ms": 10.0, "speedup": 1.0}
+    assert batch_verdict(none) == ("batch 8: nothing beat the sequential baseline of 10.000 ms")
+    assert batch_verdict({**none, "faster_alternative": KEEP}).endswith(
+        "of the schedules, none was proved faster than sequential with 10.000 ms"
     )
 
 

@@ -22,7 +22,7 @@ export function fateOf(result: Contender, summary: Known | undefined): Fate {
     return { words: "keep this: faster than any schedule", reason: null, rank: "best" };
   }
   if (result.winner) {
-    const words = faster === null ? "winner" : "best schedule, which the artifact holds";
+    const words = faster === null ? "winner" : "in the artifact";
     return { words, reason: null, rank: faster === null ? "best" : "other" };
   }
   const { tied, final, rung, rungs, dropped } = result.search;

@@ -81,7 +81,7 @@ function ResultsTable({ batches, summaries, jobId, showPending }: ResultsTablePr
             <Table.Th ta="right">To baseline</Table.Th>
             <Table.Th>What became of it</Table.Th>
             <Table.Th className={classes.optional}>Kernels</Table.Th>
-            <Table.Th>Verified, max. error</Table.Th>
+            <Table.Th className={classes.optional}>Verified, max. error</Table.Th>
             <Table.Th className={classes.optional} ta="right">
               Search
             </Table.Th>

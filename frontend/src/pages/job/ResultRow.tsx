@@ -64,7 +64,7 @@ export function ResultRow({ row, summary, jobId, onDetails }: ResultRowProps) {
         <FateWords fate={fate} />
       </Table.Td>
       <Table.Td className={`${classes.more} ${classes.optional}`}>{kernels(result)}</Table.Td>
-      <Table.Td className={classes.more}>
+      <Table.Td className={`${classes.more} ${classes.optional}`}>
         <Verified result={result} />
       </Table.Td>
       <Table.Td className={`${classes.more} ${classes.optional}`} ta="right">

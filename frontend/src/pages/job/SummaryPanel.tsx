@@ -52,8 +52,14 @@ function Verdict({ summary }: { summary: BatchSummary }) {
       </Group>
       {faster && (
         <Text size="sm">
-          It takes {milliseconds(faster.latency_ms)}. Of the schedules, the best one is in the
-          artifact: <Found summary={summary} inside />.
+          It takes {milliseconds(faster.latency_ms)}.{" "}
+          {beatsBaseline(summary) ? (
+            <>
+              Of the schedules, the best one is in the artifact: <Found summary={summary} />.
+            </>
+          ) : (
+            `Of the schedules, none was proved faster than the ${BASELINE} baseline.`
+          )}
         </Text>
       )}
       <Text size="sm" c="dimmed">
@@ -67,12 +73,10 @@ function Verdict({ summary }: { summary: BatchSummary }) {
   );
 }
 
-/** What the schedules gained; `inside` a sentence. */
-function Found({ summary, inside = false }: { summary: BatchSummary; inside?: boolean }) {
+/** What the schedules gained. */
+function Found({ summary }: { summary: BatchSummary }) {
   const where = summary.simulated ? ", in simulation" : "";
-  if (!beatsBaseline(summary)) {
-    return `${inside ? "nothing" : "Nothing"} ${inside ? "of ours " : ""}beat the ${BASELINE} baseline${where}`;
-  }
+  if (!beatsBaseline(summary)) return `Nothing beat the ${BASELINE} baseline${where}`;
   return (
     <>
       {schedulerName(summary.winner)} is{" "}
