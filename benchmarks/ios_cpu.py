@@ -154,6 +154,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
     budget = BUDGETS[name] * options.share
     spec = JobSpec(
         model=f"zoo:{name}",
+        schedulers=["sequential", "greedy", "ios"],
         budget_seconds=budget,
         ios=IosOptions(mode=options.mode),
         allow_noise=options.allow_noise,
