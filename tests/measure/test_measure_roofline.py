@@ -58,6 +58,12 @@ def test_a_simulated_gpu_comes_close_to_its_datasheet_and_is_asked_once() -> Non
     assert (again.roofline(), again.measured) == (roofline, 0)
 
 
+def test_ceilings_for_which_no_time_is_left_are_not_known() -> None:
+    oracle = MeasuringOracle(graph_of(DIAMOND), {}, SimDevice("v100"), MemoryIndex(), deadline=0.0)
+    with pytest.raises(SchedulerError, match="no time of the budget was left to measure"):
+        oracle.roofline()
+
+
 @pytest.mark.parametrize("simulated", [True, False])
 def test_every_units_kernels_are_known(simulated: bool) -> None:
     graph = graph_of(DIAMOND)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,12 +15,13 @@ from support.oracles import FakeClockOracle, longest_group, random_latency
 from workers import schedulers
 from workers.devices.sim.device import SimDevice
 from workers.graph.graph import Graph
+from workers.hardware.kernel import Kernel
 from workers.measure.oracle import MeasuringOracle
 from workers.measure.profile_index import MemoryIndex
 from workers.schedulers.auto.combine import across_stages, inside_stages
 from workers.schedulers.auto.propose import COMBINED, REFINED, propose
 from workers.schedulers.auto.refine import Effort
-from workers.schedulers.base import LatencyOracle
+from workers.schedulers.base import LatencyOracle, SchedulerError
 from workers.schedules.lower import lower
 from workers.schedules.schedule import Schedule, Stage, StageSchedule
 from workers.schedules.validate import validate
@@ -87,6 +92,51 @@ def test_a_chain_leaves_nothing_to_refine() -> None:
     assert (
         "nothing to refine" in propose(graph, oracle, all_schedules(graph, oracle)).missing[REFINED]
     )
+
+
+class Limited(FakeClockOracle):
+    """Expects something only so often, and then ``late``."""
+
+    def __init__(self, asked: int, late: float | SchedulerError) -> None:
+        super().__init__(longest_group)
+        self._left, self._late = asked, late
+
+    def expected_latencies(self, schedules: Sequence[Schedule]) -> list[float]:
+        self._left -= 1
+        if self._left >= 0:
+            return super().expected_latencies(schedules)
+        if isinstance(self._late, SchedulerError):
+            raise self._late
+        return [self._late] * len(schedules)
+
+
+@pytest.mark.parametrize("asked", [0, 1, 2])
+def test_time_that_is_up_at_any_moment_leaves_the_search_out(asked: int) -> None:
+    graph = graph_of(DIAMOND)
+    known = all_schedules(graph, FakeClockOracle(longest_group))
+    proposals = propose(graph, Limited(asked, math.inf), known)
+    assert [one.name for one in proposals.found] == [COMBINED]
+    assert "no time" in proposals.missing[REFINED]
+
+
+def test_where_nothing_is_expected_both_are_missing_and_say_why() -> None:
+    graph = graph_of(DIAMOND)
+    known = all_schedules(graph, FakeClockOracle(longest_group))
+    proposals = propose(graph, Limited(0, SchedulerError("no such GPU")), known)
+    assert not proposals.found
+    assert proposals.missing == {COMBINED: "no such GPU", REFINED: "no such GPU"}
+
+
+def test_a_search_without_a_guide_leaves_the_combination() -> None:
+    class Unprofiled(FakeClockOracle):
+        def unit_profiles(self) -> Mapping[str, tuple[Kernel, ...]]:
+            raise SchedulerError("the model cannot be profiled")
+
+    graph = graph_of(DIAMOND)
+    known = all_schedules(graph, FakeClockOracle(longest_group))
+    proposals = propose(graph, Unprofiled(longest_group), known)
+    assert [one.name for one in proposals.found] == [COMBINED]
+    assert proposals.missing == {REFINED: "the model cannot be profiled"}
 
 
 def test_without_both_there_is_nothing_to_combine() -> None:

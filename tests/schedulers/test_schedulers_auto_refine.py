@@ -17,6 +17,7 @@ from workers.graph.graph import Graph
 from workers.schedulers.auto.launches import Launches, launches_of, numbered, schedule_of
 from workers.schedulers.auto.moves import Neighbourhood
 from workers.schedulers.auto.refine import Effort, refine
+from workers.schedulers.base import SchedulerError
 from workers.schedulers.greedy import GreedyScheduler
 from workers.schedules.lower import lower
 from workers.schedules.schedule import Stage, StageSchedule
@@ -143,7 +144,7 @@ def test_what_cannot_be_run_is_not_chosen() -> None:
     def nothing(asked: Sequence[Launches]) -> list[float]:
         return [math.inf for _ in asked]
 
-    with pytest.raises(ValueError, match="can be run"):
+    with pytest.raises(SchedulerError, match="what to expect of any schedule"):
         refine([sequential(graph)], neighbourhood(graph, 2), nothing)
 
 

@@ -13,7 +13,7 @@ from workers.devices.base import DeviceError
 from workers.graph.graph import Graph, Operator, TensorSpec, ValueRef
 from workers.graph.units import operator_units
 from workers.hardware.roofline import Roofline
-from workers.measure.measurement import Measurement
+from workers.measure.measurement import Failure, Measurement
 
 SIZE = 2048
 """Of the square matrices that are multiplied: 17 GFLOP, enough to fill any device."""
@@ -66,6 +66,8 @@ def measured_roofline(dtype: str, measure: Callable[[Graph], Measurement]) -> Ro
 
 def _per_second(graph: Graph, work: int, measure: Callable[[Graph], Measurement]) -> float:
     found = measure(graph)
+    if found.failure is Failure.BUDGET:
+        raise DeviceError("no time of the budget was left to measure the device's ceilings")
     if found.failure is not None:
         raise DeviceError(f"the device's ceilings are unknown: {graph.name} failed: {found.reason}")
     return work / found.latency_ms * 1e3

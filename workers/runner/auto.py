@@ -3,18 +3,20 @@ Plans with the kernels of another provider."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from backend.jobs.schemas import JobSpec
-from workers.devices.base import DeviceError
+from workers.devices.base import CancelledError, DeviceError
 from workers.graph.serialize import graph_hash
 from workers.graph.units import regroup
+from workers.runner.memory import enough_memory
 from workers.runner.reporting import Reporter
 from workers.runner.search import make_candidate, oracle_of
 from workers.runner.workplace import BASELINE, Candidate, Prepared, Skipped, Workplace
-from workers.schedulers.auto.propose import REFINED, propose
+from workers.schedulers.auto.propose import COMBINED, REFINED, Proposals, propose
 from workers.schedulers.base import SearchResult
 from workers.schedules.lower import lower
 from workers.schedules.merge import Merged
@@ -40,20 +42,27 @@ def proposed(
     reporter.step("tuning", 0, 0, "combining and refining the schedules found")
     started = time.monotonic()
     oracle = oracle_of(REFINED, spec, model, place, reporter, deadline)
-    proposals = propose(
-        model.graph,
-        oracle,
-        {candidate.scheduler: candidate.found.schedule for candidate in found},
-        seed=spec.seed,
-        expired=lambda: time.monotonic() >= deadline,
-    )
+    known = {candidate.scheduler: candidate.found.schedule for candidate in found}
+    try:
+        with enough_memory(REFINED):
+            proposals = propose(
+                model.graph,
+                oracle,
+                known,
+                seed=spec.seed,
+                expired=lambda: time.monotonic() >= deadline,
+            )
+    except CancelledError:
+        raise
+    except DeviceError as error:
+        proposals = Proposals((), dict.fromkeys((COMBINED, REFINED), str(error)), {})
     seconds = time.monotonic() - started
     parallelism = place.device.facts.parallelism
     simulated = place.device.facts.simulated
     candidates = []
     for one in proposals.found:
-        # Elsewhere what is expected is an estimate, and no latency.
-        predicted = one.expected_ms if simulated else None
+        # Elsewhere what is expected is an estimate, and no latency; infinite, it was not computed.
+        predicted = one.expected_ms if simulated and math.isfinite(one.expected_ms) else None
         result = SearchResult(one.schedule, predicted, notes=(one.note,))
         candidates.append(make_candidate(one.name, result, model, parallelism, seconds))
         reporter.log(f"{one.name}: {one.note}")
@@ -71,17 +80,19 @@ def compiled(
     reporter: Reporter,
     deadline: float,
 ) -> tuple[list[Candidate], list[Skipped]]:
-    """The whole graph as one Unit, the baseline and the candidate that is expected to be fastest,
-    with the kernels of TorchInductor, where the device has them and the job does not use them
-    anyway.
+    """The whole graph as one Unit with the kernels of TorchInductor, where the device has them, and
+    where the job does not use them anyway the baseline and the one of ``found`` that is expected to
+    be fastest.
 
     Compiling may take longer than is left: what is begun before ``deadline`` is finished.
     """
-    if model.provider == "inductor" or "inductor" not in place.device.facts.providers:
+    if "inductor" not in place.device.facts.providers:
         return [], []
-    best = min(expected_ms, key=lambda name: expected_ms[name], default=BASELINE)
     wanted = [_whole(model, place.device.facts.parallelism)]
-    wanted += [_compiled(one) for one in found if one.scheduler in (BASELINE, best)]
+    if model.provider != "inductor":
+        here = [one.scheduler for one in found if one.scheduler in expected_ms]
+        best = min(here, key=expected_ms.__getitem__, default=BASELINE)
+        wanted += [_compiled(one) for one in found if one.scheduler in (BASELINE, best)]
     candidates: list[Candidate] = []
     skipped: list[Skipped] = []
     for candidate in wanted:
@@ -123,9 +134,12 @@ def _compile(candidate: Candidate, place: Workplace, deadline: float) -> str | N
         return "no time of the budget was left to compile it; allow more"
     merged = candidate.merged
     try:
-        place.device.prepare(
-            merged.graph, merged.weights, candidate.plan, candidate.provider
-        ).close()
+        with enough_memory(candidate.scheduler):
+            place.device.prepare(
+                merged.graph, merged.weights, candidate.plan, candidate.provider
+            ).close()
+    except CancelledError:
+        raise
     except DeviceError as error:
         return str(error)
     return None

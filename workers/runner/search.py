@@ -10,12 +10,15 @@ from typing import Any
 
 from backend.jobs.schemas import AUTO, JobSpec
 from workers import schedulers
+from workers.devices.base import CancelledError, DeviceError
 from workers.measure.oracle import MeasuringOracle
+from workers.runner.memory import enough_memory
 from workers.runner.reporting import Reporter, SearchReporter
 from workers.runner.workplace import BASELINE, Candidate, Prepared, Skipped, Workplace
 from workers.schedulers.base import SchedulerError, SearchResult
 from workers.schedules.lower import lower
 from workers.schedules.merge import merge_stages
+from workers.schedules.schedule import ScheduleError
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +47,26 @@ def search(
     spec: JobSpec, model: Prepared, place: Workplace, reporter: Reporter, deadline: float
 ) -> tuple[list[Candidate], list[Skipped]]:
     """Run the schedulers until ``deadline`` (of ``time.monotonic``). One that cannot schedule this
-    model on this device is skipped with its reason; the baseline's SchedulerError is raised."""
+    model on this device is skipped with its reason; the baseline's error is raised."""
     candidates: list[Candidate] = []
     skipped: list[Skipped] = []
+    parallelism = place.device.facts.parallelism
     for entry in entries(spec):
         started = time.monotonic()
         try:
-            found = _run(entry, spec, model, place, reporter, deadline)
-        except SchedulerError as error:
+            with enough_memory(entry.name):
+                found = _run(entry, spec, model, place, reporter, deadline)
+                seconds = time.monotonic() - started
+                candidate = make_candidate(entry.name, found, model, parallelism, seconds)
+        except CancelledError:
+            raise
+        except (SchedulerError, ScheduleError, DeviceError) as error:
             if entry.name == BASELINE:
                 raise
             skipped.append(Skipped(entry.name, str(error)))
             reporter.warn(f"{entry.name} is skipped: {error}")
             continue
-        seconds = time.monotonic() - started
-        parallelism = place.device.facts.parallelism
-        candidates.append(make_candidate(entry.name, found, model, parallelism, seconds))
+        candidates.append(candidate)
         for note in found.notes:
             reporter.log(f"{entry.name}: {note}")
     return candidates, skipped

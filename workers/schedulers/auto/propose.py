@@ -60,17 +60,20 @@ def propose(
 
     Units that a schedule merges belong to another graph: here they run side by side in place of
     that. Which combination is proposed, and where the local search goes, is decided by what the
-    oracle expects.
+    oracle expects. Where it expects nothing, nothing is proposed, and the oracle's words say why.
     """
     usable = {name: _without_merging(schedule) for name, schedule in known.items()}
     try:
         expected = dict(zip(usable, oracle.expected_latencies(list(usable.values())), strict=True))
-        combined = _combined(graph, oracle, usable)
-        if isinstance(combined, Proposal):
-            usable[COMBINED], expected[COMBINED] = combined.schedule, combined.expected_ms
+    except SchedulerError as error:
+        return Proposals((), dict.fromkeys((COMBINED, REFINED), str(error)), {})
+    combined = _combined(graph, oracle, usable)
+    if isinstance(combined, Proposal):
+        usable[COMBINED], expected[COMBINED] = combined.schedule, combined.expected_ms
+    try:
         refined = _refined(graph, oracle, usable, expected, effort, seed, expired)
     except SchedulerError as error:
-        return Proposals((), {REFINED: str(error)}, {})
+        refined = str(error)
     found = {COMBINED: combined, REFINED: refined}
     proposals = tuple(one for one in found.values() if isinstance(one, Proposal))
     return Proposals(

@@ -9,6 +9,7 @@ from random import Random
 
 from workers.schedulers.auto.launches import Launches
 from workers.schedulers.auto.moves import Neighbourhood
+from workers.schedulers.base import SchedulerError
 
 Expected = Callable[[Sequence[Launches]], Sequence[float]]
 """The expected latency of each schedule in ms, infinite for one that cannot be run."""
@@ -51,7 +52,7 @@ def refine(
 
     It begins with the best of ``starts``; the others are where it goes when it gets stuck, before
     it goes anywhere at random. No schedule is asked for twice. ``expired`` ends the search early,
-    which the result says. Raises ValueError without a start that can be run.
+    which the result says. Raises SchedulerError without a start of which anything is expected.
     """
     effort = effort or Effort()
     random = Random(seed)  # noqa: S311  # a search, not a secret
@@ -64,7 +65,7 @@ def refine(
 
     begun = sorted(ask(starts), key=lambda found: found[0])
     if not begun or begun[0][0] == math.inf:
-        raise ValueError("none of the schedules to start from can be run")
+        raise SchedulerError("there was no time to find out what to expect of any schedule")
     started, best = begun[0]
     best_ms = current_ms = started
     current = best
