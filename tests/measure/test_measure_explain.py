@@ -220,15 +220,21 @@ def test_a_simulated_winner_says_so_and_counts_the_way_to_the_device() -> None:
     assert (found.gap, found.highest_floor) == (None, None)
 
 
+def test_the_baseline_is_delivered_beside_an_alternative_that_is_faster() -> None:
+    base = Contender("sequential", 2.5, BASE)
+    found = Explanation(base, base, 1.0, FLOORS[:1], False, alternative="eager")
+    assert found.sentences[0] == (
+        "sequential takes 2.50 ms; no schedule was proved to be faster than this baseline, and"
+        " eager is."
+    )
+
+
 def test_what_can_be_said_without_a_timeline() -> None:
     compiled, base = Contender("torch.compile", 1.2), Contender("sequential", 2.5, BASE)
     found = Explanation(compiled, base, 2.08, FLOORS[:1], False)
     assert found.sentences == (
         "torch.compile takes 1.20 ms, 2.08 times as fast as sequential with 2.50 ms.",
-        (
-            "torch.compile runs no Plan of Units, so there is no timeline: how much it gains is"
-            " known, and where is not."
-        ),
+        "There is no timeline of torch.compile: how much it gains is known, and where is not.",
         "With sequential nothing ran for 0.300 ms, between Units.",
         (
             "No estimated floor holds: 1.20 ms is less than 1.50 ms for the critical path of the"

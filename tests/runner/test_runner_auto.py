@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from workers.runner.delivery import best_of
 from workers.runner.pipeline import run_job
 from workers.runner.quiet import NoisePolicy
 from workers.runner.search import entries
-from workers.runner.workplace import BASELINE, Workplace
+from workers.runner.workplace import BASELINE, Candidate, Workplace
 from workers.schedules.artifact import read_artifact
 
 LIMITS = SandboxLimits(memory_bytes=4 << 30, seconds=120)
@@ -142,18 +143,23 @@ def standing(place: int, name: str, ratio: float, final: bool = True) -> Standin
 @pytest.mark.parametrize(
     ("standings", "expected"),
     [
-        ([("ios", 1.2, True), ("sequential", 1.0, True)], "ios"),
-        ([("eager", 2.0, True), ("ios", 1.2, True), ("sequential", 1.0, True)], "ios"),
-        ([("eager", 2.0, True), ("ios", 1.2, False), ("sequential", 1.0, True)], "sequential"),
-        ([("eager", 2.0, True), ("sequential", 1.0, True), ("ios", 0.9, True)], "sequential"),
+        ([("ios", 1.2, True), ("sequential", 1.0, True)], ("ios", ())),
+        ([("eager", 2.0, True), ("ios", 1.2, True), ("sequential", 1.0, True)], ("ios", ())),
+        ([("eager", 2.0, True), ("ios", 1.2, False), ("sequential", 1.0, True)], (BASELINE, ())),
+        ([("eager", 2.0, True), ("sequential", 1.0, True), ("ios", 0.9, True)], (BASELINE, ())),
+        (
+            [("eager", 2.0, True), ("ios", 1.2, True), ("greedy", 1.2, True), ("opara", 1.1, True)],
+            ("greedy", ("ios",)),
+        ),
     ],
 )
 def test_the_best_of_ours_is_delivered_where_an_alternative_wins(
-    standings: list[tuple[str, float, bool]], expected: str
+    standings: list[tuple[str, float, bool]], expected: tuple[str, tuple[str, ...]]
 ) -> None:
     found = tuple(
         standing(place, name, ratio, final)
         for place, (name, ratio, final) in enumerate(standings, start=1)
     )
     result = TournamentResult(found[0].name, found[0].name, (), found, (), 40, "precise")
-    assert best_of(result, {"sequential": None, "ios": None}) == expected  # type: ignore[dict-item]
+    ours = cast("dict[str, Candidate]", dict.fromkeys(["sequential", "greedy", "opara", "ios"]))
+    assert best_of(result, ours) == expected

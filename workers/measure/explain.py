@@ -85,13 +85,15 @@ class Contender:
 class Explanation:
     """The winner beside the baseline. ``speedup`` is that of their comparison, in pairs, and not
     always the quotient of the two latencies. Facts are of one run that was recorded for them, and
-    not among those that were timed, unless all is ``simulated``."""
+    not among those that were timed, unless all is ``simulated``. ``alternative`` is what the user
+    has already and is faster than the winner, if anything is."""
 
     winner: Contender
     baseline: Contender
     speedup: float
     floors: tuple[Floor, ...]
     simulated: bool
+    alternative: str | None = None
 
     @property
     def highest_floor(self) -> Floor | None:
@@ -143,6 +145,9 @@ class Explanation:
         winner, baseline = self.winner, self.baseline
         simulated = " (simulated)" if self.simulated else ""
         takes = f"{winner.name} takes {in_ms(winner.latency_ms)}"
+        if winner.name == baseline.name and self.alternative is not None:
+            none = "no schedule was proved to be faster than this baseline"
+            return f"{takes}{simulated}; {none}, and {self.alternative} is"
         if winner.name == baseline.name:
             return f"{takes}{simulated}; nothing was found to be faster than this baseline"
         than = f"{baseline.name} with {in_ms(baseline.latency_ms)}{simulated}"
@@ -153,8 +158,8 @@ class Explanation:
         quiet, before = self.quiet_ms(self.winner), self.quiet_ms(self.baseline)
         if facts is None or quiet is None:
             unseen = (
-                f"{self.winner.name} runs no Plan of Units, so there is no timeline: how much it"
-                " gains is known, and where is not"
+                f"There is no timeline of {self.winner.name}: how much it gains is known, and where"
+                " is not"
             )
             if other is None or before is None:
                 return [unseen]

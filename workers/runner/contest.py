@@ -19,6 +19,7 @@ from workers.measure.standings import Rung, TournamentResult
 from workers.measure.tolerance import compare_outputs
 from workers.measure.tournament import TournamentCare, tournament
 from workers.measure.verify import Case
+from workers.runner.memory import enough_memory
 from workers.runner.quiet import Watch
 from workers.runner.reporting import Reporter
 from workers.runner.workplace import BASELINE, Candidate, Prepared, Skipped, Workplace
@@ -105,21 +106,23 @@ class Contest:
         self, inputs: dict[str, Tensor], watch: Watch, seed: int
     ) -> tuple[TournamentResult, Quiet]:
         """Find the fastest. Raises NoisyMachineError if the machine was too busy to tell."""
-        contenders: dict[str, Timed] = {**self.executables, **self.alternatives}
-        care = TournamentCare(limit_s=min(SECONDS_EACH * len(contenders), MOST_SECONDS))
-        return watch.measure(
-            lambda: tournament(
+
+        def once() -> TournamentResult:
+            # What a disturbed attempt has prepared afresh takes part in the next one.
+            contenders: dict[str, Timed] = {**self.executables, **self.alternatives}
+            return tournament(
                 contenders,
                 inputs,
                 BASELINE,
                 self._prepare_again,
                 preference=list(contenders),
-                care=care,
+                care=TournamentCare(limit_s=min(SECONDS_EACH * len(contenders), MOST_SECONDS)),
                 seed=seed,
                 simulated=self.place.device.facts.simulated,
                 told=self._told,
             )
-        )
+
+        return watch.measure(once)
 
     def skip(self, name: str, reason: str) -> None:
         self.skipped.append(Skipped(name, reason))
@@ -132,18 +135,28 @@ class Contest:
 
     def _prepare(self, candidate: Candidate) -> Executable:
         merged = candidate.merged
-        return self.stack.enter_context(
-            self.place.device.prepare(
-                merged.graph, merged.weights, candidate.plan, candidate.provider
+        with enough_memory(candidate.scheduler):
+            return self.stack.enter_context(
+                self.place.device.prepare(
+                    merged.graph, merged.weights, candidate.plan, candidate.provider
+                )
             )
-        )
 
     def _prepare_again(self, name: str) -> Timed:
-        """A Plan lies elsewhere in memory then. An alternative stays: starting it again would
-        compile it again."""
+        """A Plan lies elsewhere in memory then, as what was there before goes only afterwards; at
+        once, where there is no room for both. An alternative stays: starting it again would compile
+        it again."""
         if name in self.alternatives:
             return self.alternatives[name]
-        self.executables[name] = self._prepare(self.candidates[name])
+        earlier = self.executables[name]
+        try:
+            self.executables[name] = self._prepare(self.candidates[name])
+        except CancelledError:
+            raise
+        except (MemoryError, RuntimeError):  # such as a DeviceError
+            earlier.close()
+            self.executables[name] = self._prepare(self.candidates[name])
+        earlier.close()
         return self.executables[name]
 
     def _check(self, name: str, opened: Alternative, case: Case) -> None:
@@ -152,6 +165,7 @@ class Contest:
         for output, expected in zip(self.model.graph.outputs, case.expected, strict=True):
             error, words = compare_outputs(outputs[output], expected)
             if words:
+                opened.close()  # or it would hold its memory until all are done
                 raise AlternativeError(f"its output {output!r} is not the original's: {words}")
             largest = max(largest, error)
         self.errors[name] = largest

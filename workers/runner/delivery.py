@@ -11,7 +11,7 @@ from typing import Any
 
 from backend.jobs.schemas import BatchSummary, Faster, FloorRead, SkippedContender
 from backend.results.filenames import result_filename
-from workers.devices.base import CancelledError, DeviceError, Timeline
+from workers.devices.base import CancelledError, DeviceError, Executable, Timeline
 from workers.devices.providers import kernels_of
 from workers.graph.importers import reference_outputs
 from workers.graph.importers.source import ModelSource
@@ -22,6 +22,7 @@ from workers.measure.noise import Quiet
 from workers.measure.standings import Standing, TournamentResult
 from workers.measure.verify import Case, Verification, fresh_seeds, verify
 from workers.runner.contest import Contest
+from workers.runner.memory import enough_memory
 from workers.runner.outcome import ScheduleOutcome
 from workers.runner.problems import VerificationError
 from workers.runner.quiet import Watch
@@ -84,28 +85,40 @@ def deliver(
         before = load_now()
         result, quiet = contest.run(dict(cases[0].inputs), watch, seed)
         conditions = _conditions(place, before, quiet)
-        winner = contest.candidates[best_of(result, contest.candidates)]
+        best, tied = best_of(result, contest.candidates)
+        winner = contest.candidates[best]
         reporter.step("verifying", steps - 1, steps, "recording timelines")
         outcomes = _outcomes(contest, result, winner, verified, cases[0], conditions)
         for outcome in outcomes:
             place.recorder.result(outcome)
-        summary = _summary(contest, result, winner, outcomes)
+        summary = _summary(contest, result, winner, tied, outcomes)
     reporter.log(" ".join(summary.why))
     _write_artifact(model_name, model, winner, summary, place)
     return summary
 
 
-def best_of(result: TournamentResult, candidates: Mapping[str, Candidate]) -> str:
-    """Which of our candidates to deliver: the winner, or where that is an alternative the best of
-    ours that reached the final and was not slower than the baseline, which may be that itself."""
+def best_of(
+    result: TournamentResult, candidates: Mapping[str, Candidate]
+) -> tuple[str, tuple[str, ...]]:
+    """Which of our candidates to deliver, and who is tied with it: the winner, or where that is an
+    alternative the best of ours that reached the final and was faster than the baseline, or else
+    that itself. Of those whose speed-ups' intervals overlap with the highest's, the first of the
+    ``candidates``, so that the same job gives the same one again."""
     if result.winner in candidates:
-        return result.winner
-    for standing in result.standings:
-        compared = standing.comparison
-        ours = standing.name in candidates and standing.final and compared is not None
-        if ours and compared is not None and compared.verdict == "faster":
-            return standing.name
-    return BASELINE
+        return result.winner, result.tied_with
+    faster = {
+        standing.name: standing.comparison
+        for standing in result.standings
+        if standing.name in candidates
+        and standing.final
+        and standing.comparison is not None
+        and standing.comparison.verdict == "faster"
+    }
+    if not faster:
+        return BASELINE, ()
+    best = max(faster.values(), key=lambda compared: compared.speedup)
+    tied = [name for name in candidates if name in faster and faster[name].high >= best.low]
+    return tied[0], tuple(tied[1:])
 
 
 def _outcomes(
@@ -144,8 +157,8 @@ def _outcomes(
             )
         else:
             executable = contest.executables[name]
-            timeline = executable.timeline(case.inputs)  # before the notes, which say what it is of
-            notes = (*candidate.found.notes, *executable.notes)
+            timeline, lost = _recorded(executable, case)
+            notes = (*candidate.found.notes, *executable.notes, *lost)
             outcome = ScheduleOutcome(
                 scheduler=name,
                 batch_size=model.key.batch_size,
@@ -162,6 +175,17 @@ def _outcomes(
             )
         outcomes.append(outcome)
     return outcomes
+
+
+def _recorded(executable: Executable, case: Case) -> tuple[Timeline, tuple[str, ...]]:
+    """A timeline, to be asked for before the executable's notes, which say what it is of. What
+    failed in the tournament, and does so again, has none; a note says why."""
+    try:
+        return executable.timeline(case.inputs), ()
+    except CancelledError:
+        raise
+    except DeviceError as error:
+        return Timeline(()), (f"its timeline could not be recorded: {error}",)
 
 
 def _standing_facts(
@@ -188,6 +212,7 @@ def _summary(
     contest: Contest,
     result: TournamentResult,
     winner: Candidate,
+    tied: Sequence[str],
     outcomes: Sequence[ScheduleOutcome],
 ) -> BatchSummary:
     rows = {outcome.scheduler: outcome for outcome in outcomes}
@@ -195,11 +220,12 @@ def _summary(
     compared = result.of(winner.scheduler).comparison
     speedup = compared.speedup if compared is not None else 1.0
     model, place = contest.model, contest.place
-    explanation = explain(contest, winner, speedup, best, baseline)
     beaten_by = None
     if result.winner != winner.scheduler and result.winner in rows:
         other = rows[result.winner].measurement.latency_ms
         beaten_by = Faster(name=result.winner, latency_ms=other)
+    kept = beaten_by.name if beaten_by is not None else None
+    explanation = explain(contest, winner, speedup, best, baseline, kept)
     return BatchSummary(
         batch_size=model.key.batch_size,
         winner=winner.scheduler,
@@ -207,9 +233,7 @@ def _summary(
         baseline_ms=baseline.measurement.latency_ms,
         speedup=speedup,
         simulated=place.device.facts.simulated,
-        tied_with=[name for name in result.tied_with if name != winner.scheduler]
-        if result.winner == winner.scheduler
-        else [],
+        tied_with=list(tied),
         faster_alternative=beaten_by,
         skipped=[
             SkippedContender(contender=one.contender, reason=one.reason) for one in contest.skipped
@@ -241,11 +265,13 @@ def _verify(
     candidate: Candidate, place: Workplace, cases: list[Case], contest: Contest
 ) -> Verification | None:
     """None for a candidate that is left out: its outputs are wrong, or it cannot run."""
-    merged = candidate.merged
+    name, merged = candidate.scheduler, candidate.merged
     try:
-        found = verify(
-            place.device, merged.graph, merged.weights, candidate.plan, cases, candidate.provider
-        )
+        with enough_memory(name):
+            found = verify(
+                place.device, merged.graph, merged.weights, candidate.plan, cases,
+                candidate.provider,
+            )  # fmt: skip
     except CancelledError:
         raise
     except DeviceError as error:
@@ -265,7 +291,8 @@ def _verify(
 
 def _cores(place: Workplace) -> list[int]:
     """The cores that alternatives may use: all that the device's Plans do."""
-    return sorted(os.sched_getaffinity(0))[: max(1, place.device.facts.parallelism)]
+    facts, cores = place.device.facts, sorted(os.sched_getaffinity(0))
+    return cores[: max(1, facts.parallelism)] if facts.kind == "cpu" else cores
 
 
 def _conditions(place: Workplace, before: Load, quiet: Quiet) -> dict[str, Any]:

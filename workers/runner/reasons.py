@@ -26,15 +26,18 @@ def explain(
     speedup: float,
     best: ScheduleOutcome,
     baseline: ScheduleOutcome,
+    alternative: str | None = None,
 ) -> Explanation:
     """What the recorded runs of both show. The floors are of the model's own graph, with what was
-    measured of its Units alone on the provider of the job."""
+    measured of its Units alone on the provider of the job; an ``alternative`` is one that is faster
+    than the winner."""
     facts = contest.place.device.facts
     roofline, alone_ms = _known(contest)
     cores = None if facts.kind != "cpu" else facts.parallelism
 
     def seen(candidate: Candidate, outcome: ScheduleOutcome) -> Contender:
-        run = run_facts(outcome.timeline, candidate.merged.graph, candidate.plan, cores)
+        graph, recorded = candidate.merged.graph, outcome.timeline
+        run = run_facts(recorded, graph, candidate.plan, cores) if recorded.spans else None
         return Contender(candidate.scheduler, outcome.measurement.latency_ms, run)
 
     return Explanation(
@@ -43,6 +46,7 @@ def explain(
         speedup=speedup,
         floors=floors(contest.model.graph, roofline, alone_ms, fixed_ms=0.0),
         simulated=facts.simulated,
+        alternative=alternative,
     )
 
 
