@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import cast
 
 import numpy as np
-import pytest
 from onnx import helper
 from support.onnx_models import model, written
 from support.recorders import Kept
@@ -17,14 +15,11 @@ from backend.jobs.schemas import BatchSummary, JobSpec, OparaOptions
 from workers.devices import open_device
 from workers.graph.importers.sandbox import SandboxLimits
 from workers.graph.importers.source import ModelFile
-from workers.measure.compare import Comparison, comparison
 from workers.measure.profile_index import MemoryIndex
-from workers.measure.standings import Standing, TournamentResult
-from workers.runner.delivery import best_of
 from workers.runner.pipeline import run_job
 from workers.runner.quiet import NoisePolicy
 from workers.runner.search import entries
-from workers.runner.workplace import BASELINE, Candidate, Workplace
+from workers.runner.workplace import BASELINE, Workplace
 from workers.schedules.artifact import read_artifact
 
 LIMITS = SandboxLimits(memory_bytes=4 << 30, seconds=120)
@@ -130,36 +125,3 @@ def test_an_auto_job_on_a_cpu_compares_with_what_the_user_has(tmp_path: Path) ->
     if summary.faster_alternative is not None:
         assert summary.faster_alternative.name in alternatives
     assert read_artifact(recorder.artifacts[0]).graph.outputs
-
-
-def compared(ratio: float) -> Comparison:
-    return comparison("x", [1.0] * 40, [ratio] * 40, "precise", simulated=True, seed=0)
-
-
-def standing(place: int, name: str, ratio: float, final: bool = True) -> Standing:
-    return Standing(place, name, 1, final, compared(ratio), tied=place == 1, dropped=None)
-
-
-@pytest.mark.parametrize(
-    ("standings", "expected"),
-    [
-        ([("ios", 1.2, True), ("sequential", 1.0, True)], ("ios", ())),
-        ([("eager", 2.0, True), ("ios", 1.2, True), ("sequential", 1.0, True)], ("ios", ())),
-        ([("eager", 2.0, True), ("ios", 1.2, False), ("sequential", 1.0, True)], (BASELINE, ())),
-        ([("eager", 2.0, True), ("sequential", 1.0, True), ("ios", 0.9, True)], (BASELINE, ())),
-        (
-            [("eager", 2.0, True), ("ios", 1.2, True), ("greedy", 1.2, True), ("opara", 1.1, True)],
-            ("greedy", ("ios",)),
-        ),
-    ],
-)
-def test_the_best_of_ours_is_delivered_where_an_alternative_wins(
-    standings: list[tuple[str, float, bool]], expected: tuple[str, tuple[str, ...]]
-) -> None:
-    found = tuple(
-        standing(place, name, ratio, final)
-        for place, (name, ratio, final) in enumerate(standings, start=1)
-    )
-    result = TournamentResult(found[0].name, found[0].name, (), found, (), 40, "precise")
-    ours = cast("dict[str, Candidate]", dict.fromkeys(["sequential", "greedy", "opara", "ios"]))
-    assert best_of(result, ours) == expected

@@ -10,6 +10,7 @@ from workers.devices.base import CancelledError, DeviceError
 from workers.graph.random_inputs import random_inputs
 from workers.measure.compare import Care, compare
 from workers.measure.noise import NoisyMachineError
+from workers.runner.memory import enough_memory
 from workers.runner.quiet import Watch
 from workers.runner.reporting import Reporter
 from workers.runner.workplace import Candidate, Prepared, Workplace
@@ -53,9 +54,10 @@ def without_needless_barriers(
     message = f"{candidate.scheduler} with and without barriers between its stages"
     reporter.step("tuning", 0, 0, message)
     try:
-        gain = _computed(candidate, other, place) or _measured(
-            candidate, other, model, place, watch, seed
-        )
+        with enough_memory(candidate.scheduler):
+            gain = _computed(candidate, other, place) or _measured(
+                candidate, other, model, place, watch, seed
+            )
     except CancelledError:
         raise
     except (DeviceError, NoisyMachineError) as error:

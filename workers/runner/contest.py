@@ -21,6 +21,7 @@ from workers.measure.tournament import TournamentCare, tournament
 from workers.measure.verify import Case
 from workers.runner.memory import enough_memory
 from workers.runner.quiet import Watch
+from workers.runner.ranking import Ranking, rank
 from workers.runner.reporting import Reporter
 from workers.runner.workplace import BASELINE, Candidate, Prepared, Skipped, Workplace
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 SECONDS_EACH = 6.0
 MOST_SECONDS = 60.0
-"""Real time for the whole tournament: so much for each contender, and no more than that."""
+"""Real time for a tournament: so much for each contender, and no more than that."""
 
 LIFE_S = 3600.0
 """How long an alternative's process may be there, for a whole batch size."""
@@ -102,27 +103,36 @@ class Contest:
             else:
                 self.alternatives[name] = opened
 
-    def run(
-        self, inputs: dict[str, Tensor], watch: Watch, seed: int
-    ) -> tuple[TournamentResult, Quiet]:
-        """Find the fastest. Raises NoisyMachineError if the machine was too busy to tell."""
+    def run(self, inputs: dict[str, Tensor], watch: Watch, seed: int) -> tuple[Ranking, Quiet]:
+        """Find the fastest of ours, and compare that with the alternatives. Raises
+        NoisyMachineError if the machine was too busy to tell."""
 
-        def once() -> TournamentResult:
-            # What a disturbed attempt has prepared afresh takes part in the next one.
-            contenders: dict[str, Timed] = {**self.executables, **self.alternatives}
-            return tournament(
-                contenders,
-                inputs,
-                BASELINE,
-                self._prepare_again,
-                preference=list(contenders),
-                care=TournamentCare(limit_s=min(SECONDS_EACH * len(contenders), MOST_SECONDS)),
-                seed=seed,
-                simulated=self.place.device.facts.simulated,
-                told=self._told,
-            )
+        def both() -> Ranking:
+            ours = self._tournament(list(self.executables), inputs, seed)
+            if not self.alternatives:
+                return rank(ours, None, BASELINE)
+            self.reporter.step("verifying", 0, 0, f"measuring {ours.winner} and what you have")
+            names = [*dict.fromkeys([BASELINE, ours.winner]), *self.alternatives]
+            return rank(ours, self._tournament(names, inputs, seed), BASELINE)
 
-        return watch.measure(once)
+        return watch.measure(both)
+
+    def _tournament(
+        self, names: Sequence[str], inputs: dict[str, Tensor], seed: int
+    ) -> TournamentResult:
+        # What an earlier tournament has prepared afresh takes part in the next one.
+        everybody: dict[str, Timed] = {**self.executables, **self.alternatives}
+        return tournament(
+            {name: everybody[name] for name in names},
+            inputs,
+            BASELINE,
+            self._prepare_again,
+            preference=names,
+            care=TournamentCare(limit_s=min(SECONDS_EACH * len(names), MOST_SECONDS)),
+            seed=seed,
+            simulated=self.place.device.facts.simulated,
+            told=self._told,
+        )
 
     def skip(self, name: str, reason: str) -> None:
         self.skipped.append(Skipped(name, reason))

@@ -19,13 +19,14 @@ from workers.graph.random_inputs import random_inputs
 from workers.measure.compare import Comparison
 from workers.measure.environment import Load, environment, load_now
 from workers.measure.noise import Quiet
-from workers.measure.standings import Standing, TournamentResult
+from workers.measure.standings import Standing
 from workers.measure.verify import Case, Verification, fresh_seeds, verify
 from workers.runner.contest import Contest
 from workers.runner.memory import enough_memory
 from workers.runner.outcome import ScheduleOutcome
 from workers.runner.problems import VerificationError
 from workers.runner.quiet import Watch
+from workers.runner.ranking import Ranking
 from workers.runner.reasons import explain
 from workers.runner.reporting import Reporter
 from workers.runner.workplace import BASELINE, Candidate, Prepared, Skipped, Workplace
@@ -83,47 +84,22 @@ def deliver(
             contest.enter_alternatives(source, cases[0], _cores(place), entrants.deadline)
         reporter.step("verifying", steps - 3, steps, "measuring everything in turns")
         before = load_now()
-        result, quiet = contest.run(dict(cases[0].inputs), watch, seed)
+        ranking, quiet = contest.run(dict(cases[0].inputs), watch, seed)
         conditions = _conditions(place, before, quiet)
-        best, tied = best_of(result, contest.candidates)
-        winner = contest.candidates[best]
+        winner = contest.candidates[ranking.best]
         reporter.step("verifying", steps - 1, steps, "recording timelines")
-        outcomes = _outcomes(contest, result, winner, verified, cases[0], conditions)
+        outcomes = _outcomes(contest, ranking, winner, verified, cases[0], conditions)
         for outcome in outcomes:
             place.recorder.result(outcome)
-        summary = _summary(contest, result, winner, tied, outcomes)
+        summary = _summary(contest, ranking, winner, outcomes)
     reporter.log(" ".join(summary.why))
     _write_artifact(model_name, model, winner, summary, place)
     return summary
 
 
-def best_of(
-    result: TournamentResult, candidates: Mapping[str, Candidate]
-) -> tuple[str, tuple[str, ...]]:
-    """Which of our candidates to deliver, and who is tied with it: the winner, or where that is an
-    alternative the best of ours that reached the final and was faster than the baseline, or else
-    that itself. Of those whose speed-ups' intervals overlap with the highest's, the first of the
-    ``candidates``, so that the same job gives the same one again."""
-    if result.winner in candidates:
-        return result.winner, result.tied_with
-    faster = {
-        standing.name: standing.comparison
-        for standing in result.standings
-        if standing.name in candidates
-        and standing.final
-        and standing.comparison is not None
-        and standing.comparison.verdict == "faster"
-    }
-    if not faster:
-        return BASELINE, ()
-    best = max(faster.values(), key=lambda compared: compared.speedup)
-    tied = [name for name in candidates if name in faster and faster[name].high >= best.low]
-    return tied[0], tuple(tied[1:])
-
-
 def _outcomes(
     contest: Contest,
-    result: TournamentResult,
+    ranking: Ranking,
     winner: Candidate,
     verified: Mapping[str, Verification],
     case: Case,
@@ -131,12 +107,12 @@ def _outcomes(
 ) -> list[ScheduleOutcome]:
     """One for each contender that was measured, in the order of their places."""
     outcomes = []
-    for standing in result.standings:
+    for standing in ranking.standings:
         if standing.comparison is None:
             contest.skip(standing.name, standing.dropped or "it was not measured")
             continue
         name, model = standing.name, contest.model
-        facts = _standing_facts(standing, standing.comparison, result)
+        facts = _standing_facts(standing, standing.comparison, ranking.rungs[name])
         candidate = contest.candidates.get(name)
         if candidate is None:
             notes = contest.alternatives[name].notes
@@ -188,9 +164,7 @@ def _recorded(executable: Executable, case: Case) -> tuple[Timeline, tuple[str, 
         return Timeline(()), (f"its timeline could not be recorded: {error}",)
 
 
-def _standing_facts(
-    standing: Standing, comparison: Comparison, result: TournamentResult
-) -> dict[str, object]:
+def _standing_facts(standing: Standing, comparison: Comparison, rungs: int) -> dict[str, object]:
     """How a contender compares with the baseline, what its latencies look like, and how far it
     came in the tournament."""
     return {
@@ -201,7 +175,7 @@ def _standing_facts(
         "speedup_high": comparison.high,
         "verdict": comparison.verdict,
         "rung": standing.rung,
-        "rungs": len(result.rungs),
+        "rungs": rungs,
         "final": standing.final,
         "tied": standing.tied,
         "dropped": standing.dropped,
@@ -210,20 +184,19 @@ def _standing_facts(
 
 def _summary(
     contest: Contest,
-    result: TournamentResult,
+    ranking: Ranking,
     winner: Candidate,
-    tied: Sequence[str],
     outcomes: Sequence[ScheduleOutcome],
 ) -> BatchSummary:
     rows = {outcome.scheduler: outcome for outcome in outcomes}
     best, baseline = rows[winner.scheduler], rows[BASELINE]
-    compared = result.of(winner.scheduler).comparison
+    compared = ranking.of(winner.scheduler).comparison
     speedup = compared.speedup if compared is not None else 1.0
     model, place = contest.model, contest.place
     beaten_by = None
-    if result.winner != winner.scheduler and result.winner in rows:
-        other = rows[result.winner].measurement.latency_ms
-        beaten_by = Faster(name=result.winner, latency_ms=other)
+    if ranking.keep is not None:
+        other = rows[ranking.keep].measurement.latency_ms
+        beaten_by = Faster(name=ranking.keep, latency_ms=other)
     kept = beaten_by.name if beaten_by is not None else None
     explanation = explain(contest, winner, speedup, best, baseline, kept)
     return BatchSummary(
@@ -233,7 +206,7 @@ def _summary(
         baseline_ms=baseline.measurement.latency_ms,
         speedup=speedup,
         simulated=place.device.facts.simulated,
-        tied_with=list(tied),
+        tied_with=list(ranking.tied_with),
         faster_alternative=beaten_by,
         skipped=[
             SkippedContender(contender=one.contender, reason=one.reason) for one in contest.skipped

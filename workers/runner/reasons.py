@@ -12,6 +12,7 @@ from workers.measure.explain import Contender, Explanation, floors
 from workers.measure.oracle import MeasuringOracle
 from workers.measure.run_facts import run_facts
 from workers.runner.contest import Contest
+from workers.runner.memory import enough_memory
 from workers.runner.outcome import ScheduleOutcome
 from workers.runner.workplace import BASELINE, Candidate
 from workers.schedulers.base import SchedulerError
@@ -64,13 +65,15 @@ def _known(contest: Contest) -> tuple[Roofline | None, dict[str, float] | None]:
         provider=model.provider,
     )
     try:
-        roofline: Roofline | None = oracle.roofline()
+        with enough_memory("the ceilings"):
+            roofline: Roofline | None = oracle.roofline()
     except CancelledError:
         raise
     except (SchedulerError, DeviceError):
         roofline = None
     try:
-        profiles = oracle.unit_profiles()
+        with enough_memory("the profile"):
+            profiles = oracle.unit_profiles()
     except CancelledError:
         raise
     except (SchedulerError, DeviceError):

@@ -1,0 +1,92 @@
+"""Two tournaments make one leaderboard, and the best of ours is delivered."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.measure.compare import comparison
+from workers.measure.standings import Rung, Standing, TournamentResult
+from workers.runner.ranking import rank
+from workers.runner.workplace import BASELINE
+
+
+def result(
+    winner: str, speedups: dict[str, float | None], tied_with: tuple[str, ...] = (), rungs: int = 1
+) -> TournamentResult:
+    """A tournament with these speed-ups over the baseline; None is one that never ran."""
+    standings = tuple(
+        Standing(
+            place=place,
+            name=name,
+            rung=1,
+            final=True,
+            comparison=None
+            if speedup is None
+            else comparison(name, [1.0] * 40, [speedup] * 40, "precise", simulated=True, seed=0),
+            tied=name in (winner, *tied_with),
+            dropped=None if name in (winner, *tied_with) else f"{name} is slower",
+        )
+        for place, (name, speedup) in enumerate(speedups.items(), start=1)
+    )
+    made = tuple(Rung(number, 9, tuple(speedups), ()) for number in range(1, rungs + 1))
+    return TournamentResult(winner, winner, tied_with, standings, made, 40, "precise")
+
+
+IOS = result("ios", {"ios": 1.5, "greedy": 1.2, "sequential": 1.0}, rungs=3)
+
+
+def test_without_alternatives_the_tournament_is_the_leaderboard() -> None:
+    found = rank(IOS, None, BASELINE)
+    assert (found.best, found.tied_with, found.keep) == ("ios", (), None)
+    assert found.standings == IOS.standings
+    assert found.rungs == dict.fromkeys(("ios", "greedy", "sequential"), 3)
+
+
+def test_an_alternative_that_is_far_ahead_takes_nothing_from_the_best_of_ours() -> None:
+    beside = result("eager", {"eager": 14.0, "ios": 1.5, "sequential": 1.0})
+    found = rank(IOS, beside, BASELINE)
+    assert (found.best, found.tied_with, found.keep) == ("ios", (), "eager")
+    assert [one.name for one in found.standings] == ["eager", "ios", "greedy", "sequential"]
+    assert [one.place for one in found.standings] == [1, 2, 3, 4]
+    assert [one.tied for one in found.standings] == [True, False, False, False]
+    assert found.of("ios").dropped == "ios is slower"
+    assert found.of("eager").dropped is None
+    assert found.rungs["eager"] == 1
+
+
+def test_a_slower_alternative_stands_among_ours_by_its_speed() -> None:
+    beside = result("ios", {"ios": 1.5, "eager": 1.3, "sequential": 1.0, "onnxruntime": None})
+    found = rank(IOS, beside, BASELINE)
+    assert (found.best, found.keep) == ("ios", None)
+    names = [one.name for one in found.standings]
+    assert names == ["ios", "eager", "greedy", "sequential", "onnxruntime"]
+
+
+def test_an_alternative_may_be_tied_with_ours() -> None:
+    beside = result("ios", {"ios": 1.5, "eager": 1.5, "sequential": 1.0}, tied_with=("eager",))
+    found = rank(IOS, beside, BASELINE)
+    assert (found.best, found.tied_with, found.keep) == ("ios", ("eager",), None)
+    assert found.of("eager").tied
+
+
+def test_candidates_may_be_tied_with_each_other_below_a_faster_alternative() -> None:
+    ours = result("greedy", {"greedy": 1.5, "ios": 1.5, "sequential": 1.0}, tied_with=("ios",))
+    beside = result("eager", {"eager": 2.0, "greedy": 1.5, "sequential": 1.0})
+    found = rank(ours, beside, BASELINE)
+    assert (found.best, found.tied_with, found.keep) == ("greedy", ("ios",), "eager")
+    assert [one.name for one in found.standings if one.tied] == ["eager"]
+
+
+def test_what_is_not_faster_than_the_baseline_both_times_is_not_delivered() -> None:
+    beside = result("sequential", {"sequential": 1.0, "ios": 1.0, "eager": 0.9}, ("ios",))
+    found = rank(IOS, beside, BASELINE)
+    assert (found.best, found.tied_with, found.keep) == ("sequential", ("ios",), None)
+    assert found.standings[0].name == "sequential"
+
+
+@pytest.mark.parametrize("beside", [None, result("sequential", {"sequential": 1.0, "eager": 0.5})])
+def test_the_baseline_may_be_the_best(beside: TournamentResult | None) -> None:
+    ours = result("sequential", {"sequential": 1.0, "ios": 0.8})
+    found = rank(ours, beside, BASELINE)
+    assert (found.best, found.tied_with, found.keep) == ("sequential", (), None)
+    assert sorted(one.place for one in found.standings) == list(range(1, len(found.standings) + 1))

@@ -1,0 +1,73 @@
+"""From two tournaments to one leaderboard: that of our candidates, and that of their winner beside
+what the user has."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from workers.measure.standings import Standing, TournamentResult
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Everybody by place. ``best`` of ours is delivered, ``tied_with`` could not be told apart from
+    it, and ``keep`` is the alternative that is faster than it, if one is. ``rungs`` says of how
+    many each one's tournament had."""
+
+    standings: tuple[Standing, ...]
+    best: str
+    tied_with: tuple[str, ...]
+    keep: str | None
+    rungs: dict[str, int]
+
+    def of(self, name: str) -> Standing:
+        """The standing of one contender; raises KeyError for another name."""
+        for standing in self.standings:
+            if standing.name == name:
+                return standing
+        raise KeyError(name)
+
+
+def rank(ours: TournamentResult, beside: TournamentResult | None, baseline: str) -> Ranking:
+    """``ours`` is the tournament of our candidates, ``beside`` that of their winner, the baseline
+    and the alternatives, which there may be none of.
+
+    Two tournaments, as an alternative that is far ahead would throw all of ours out of a common one
+    before it is known which of them is the best. What is delivered must not be slower than the
+    baseline in either: if the second cannot tell them apart, it is the baseline.
+    """
+    best, tied, keep = ours.winner, ours.tied_with, None
+    if beside is not None:
+        if beside.winner == baseline != best:
+            tied = (best, *(name for name in tied if name != baseline))
+            best = baseline
+        elif beside.winner != best:
+            keep = beside.winner
+        if keep is None:
+            tied += tuple(name for name in beside.tied_with if name not in (*tied, best))
+    first = keep or best
+    level = beside.tied_with if keep is not None and beside is not None else tied
+    standings = {standing.name: standing for standing in ours.standings}
+    rungs = dict.fromkeys(standings, len(ours.rungs))
+    for standing in beside.standings if beside is not None else ():
+        if standing.name not in standings:
+            standings[standing.name] = standing
+            rungs[standing.name] = len(beside.rungs) if beside is not None else 0
+        elif standing.dropped and standing.name in (best, ours.winner):
+            standings[standing.name] = replace(standings[standing.name], dropped=standing.dropped)
+
+    def merit(name: str) -> tuple[bool, bool, float]:
+        compared = standings[name].comparison
+        return name != first, name not in level, -compared.speedup if compared else math.inf
+
+    placed = tuple(
+        replace(
+            standings[name],
+            place=place,
+            tied=name == first or name in level,
+            dropped=None if name == first or name in level else standings[name].dropped,
+        )
+        for place, name in enumerate(sorted(standings, key=merit), start=1)
+    )
+    return Ranking(placed, best, tied, keep, rungs)
