@@ -25,7 +25,9 @@ from workers.graph.importers.source import ModelFile
 from workers.graph.random_inputs import random_inputs
 from workers.graph.serialize import graph_hash
 from workers.hardware.kernel import Kernel
+from workers.hardware.roofline import Roofline
 from workers.measure.noise import NoGuard, NoisyMachineError, Quiet
+from workers.measure.oracle import MeasuringOracle
 from workers.measure.profile_index import MemoryIndex
 from workers.measure.verify import Case, reference_cases
 from workers.runner import contest as contests
@@ -182,6 +184,25 @@ def test_what_fails_while_it_is_measured_ends_no_job(
     assert failed.search["dropped"] == "it failed: the fan stands still"
     assert not failed.timeline.spans
     assert "could not be recorded: the fan stands still" in failed.search["notes"][-1]
+
+
+def test_floors_that_take_too_much_memory_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_large(oracle: MeasuringOracle) -> Roofline:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(MeasuringOracle, "roofline", too_large)
+    cases = reference_cases(GRAPH, WEIGHTS, [1, 2])
+    monkeypatch.setattr(delivery, "_cases", lambda *_: cases)
+    with closing(SimDevice("v100")) as device:
+        place, model = place_on(device, tmp_path), prepared(device)
+        reporter = Reporter(place.recorder, 1)
+        watch = Watch(NoGuard(), 1.0, reporter)
+        source = ModelFile(tmp_path / "a.onnx", "onnx")
+        entrants = Entrants(candidates(model))
+        summary = deliver("a.onnx", source, model, entrants, place, reporter, watch)
+    assert [floor.name for floor in summary.floors] == ["critical path"]
 
 
 def test_an_alternative_that_computes_something_else_is_closed_at_once(
