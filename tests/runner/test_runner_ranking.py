@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from workers.measure.compare import comparison
@@ -82,6 +84,33 @@ def test_what_is_not_faster_than_the_baseline_both_times_is_not_delivered() -> N
     found = rank(IOS, beside, BASELINE)
     assert (found.best, found.tied_with, found.keep) == ("sequential", ("ios",), None)
     assert found.standings[0].name == "sequential"
+
+
+@pytest.mark.parametrize(
+    ("again", "tied_with"),
+    [(1.0, ("ios",)), (0.8, ()), (None, ())],
+    ids=["level", "slower", "failed"],
+)
+def test_nor_beside_an_alternative_that_is_faster(
+    again: float | None, tied_with: tuple[str, ...]
+) -> None:
+    beside = result("eager", {"eager": 2.0, "sequential": 1.0, "ios": again})
+    found = rank(IOS, beside, BASELINE)
+    assert (found.best, found.tied_with, found.keep) == ("sequential", tied_with, "eager")
+
+
+def test_what_is_slower_than_the_baseline_the_second_time_is_not_tied_with_it() -> None:
+    beside = result("sequential", {"sequential": 1.0, "ios": 0.8, "eager": 0.5})
+    found = rank(IOS, beside, BASELINE)
+    assert (found.best, found.tied_with, found.keep) == ("sequential", (), None)
+    assert found.of("ios").dropped == "ios is slower"
+
+
+def test_what_left_early_for_an_alternative_is_delivered_for_what_it_showed_before() -> None:
+    beside = result("eager", {"eager": 9.0, "sequential": 1.0, "ios": 1.0})
+    early = tuple(replace(standing, final=standing.name != "ios") for standing in beside.standings)
+    found = rank(IOS, replace(beside, standings=early), BASELINE)
+    assert (found.best, found.tied_with, found.keep) == ("ios", (), "eager")
 
 
 @pytest.mark.parametrize("beside", [None, result("sequential", {"sequential": 1.0, "eager": 0.5})])

@@ -35,15 +35,18 @@ def rank(ours: TournamentResult, beside: TournamentResult | None, baseline: str)
 
     Two tournaments, as an alternative that is far ahead would throw all of ours out of a common one
     before it is known which of them is the best. What is delivered must not be slower than the
-    baseline in either: if the second cannot tell them apart, it is the baseline.
+    baseline in either: if the second, in its final, cannot tell them apart, or finds it slower, it
+    is the baseline.
     """
     best, tied, keep = ours.winner, ours.tied_with, None
     if beside is not None:
-        if beside.winner == baseline != best:
-            tied = (best, *(name for name in tied if name != baseline))
-            best = baseline
-        elif beside.winner != best:
+        second = beside.of(best)
+        if beside.winner not in (baseline, best):
             keep = beside.winner
+        if best != baseline and (beside.winner == baseline or not _still_faster(second)):
+            others = (name for name in tied if name != baseline)
+            tied = (best, *others) if second.tied or _level(second) else ()
+            best = baseline
         if keep is None:
             tied += tuple(name for name in beside.tied_with if name not in (*tied, best))
     first = keep or best
@@ -71,3 +74,17 @@ def rank(ours: TournamentResult, beside: TournamentResult | None, baseline: str)
         for place, name in enumerate(sorted(standings, key=merit), start=1)
     )
     return Ranking(placed, best, tied, keep, rungs)
+
+
+def _still_faster(standing: Standing) -> bool:
+    """Whether the second tournament does not contradict that this one is faster than the baseline.
+    In what left early, because of an alternative, there may be too few rounds to say so again."""
+    if standing.comparison is None:
+        return False
+    verdict = standing.comparison.verdict
+    return verdict == "faster" or (verdict == "no difference" and not standing.final)
+
+
+def _level(standing: Standing) -> bool:
+    compared = standing.comparison
+    return standing.final and compared is not None and compared.verdict == "no difference"
