@@ -36,11 +36,12 @@ types-dashboard: dev .stamps/openapi
 # torch's threads would only fight there. The longest files come first, so that both processes end
 # together. The other tests time what they run or look at all of the machine, and have it for
 # themselves.
-SIDE_BY_SIDE := $(patsubst %,tests/end_to_end/test_end_to_end_%.py,jobs browser model_page up) \
-  $(addprefix tests/,graph zoo schedulers backend runner cli schedules architecture deploy hardware) \
+SIDE_BY_SIDE := $(patsubst %,tests/end_to_end/test_end_to_end_%.py,jobs browser model_page) \
+  $(addprefix tests/,graph zoo schedulers alternatives backend runner cli schedules architecture \
+  deploy hardware) \
   $(wildcard $(addprefix tests/devices/test_devices_,sim*.py cuda*.py providers_aten.py \
   providers_gpu.py)) $(wildcard $(addprefix tests/measure/test_measure_,compare.py cpu_model.py \
-  environment.py profile_index.py roofline.py statistics.py verify.py zoo.py))
+  environment.py explain.py profile_index.py roofline.py statistics.py tournament.py verify.py zoo.py))
 
 unit: dev chromium
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(SIDE_BY_SIDE)
