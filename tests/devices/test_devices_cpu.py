@@ -174,13 +174,18 @@ def test_intermediates_and_outputs_are_not_kept() -> None:
 
 
 def test_freed_memory_is_kept_for_the_next_run() -> None:
-    """Otherwise the kernel gives each of these tensors 9,766 fresh pages."""
+    """Otherwise the kernel gives each of these tensors 9,766 fresh pages, every time. What earlier
+    tests left in the heap may stand in the way at first."""
     CpuDevice().close()
     torch.zeros(10_000_000)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(5):
-        torch.zeros(10_000_000)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 20_000
+
+    def fresh_pages() -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(5):
+            torch.zeros(10_000_000)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    assert min(fresh_pages() for _ in range(3)) < 20_000
 
 
 def test_an_interrupt_ends_the_run_and_the_device_still_works() -> None:
