@@ -610,10 +610,10 @@ export interface components {
          * BatchSummary
          * @description The winner of one batch size. ``speedup`` is baseline over winner; 1.0 if nothing won.
          *
-         *     ``tied_with`` could not be told apart from the winner, which is preferred. ``faster_alternative``
-         *     is what the user already has and is faster than anything here: keep that. ``why`` says in
-         *     words what the winner gains, ``gap`` which part of its latency lies above the highest of the
-         *     ``floors``.
+         *     ``tied_with`` could not be told apart from the winner, which is preferred to them.
+         *     ``faster_alternative`` is what the user already has and is faster than anything here: keep that.
+         *     ``why`` says in words what the winner gains, ``gap`` which part of its latency lies above the
+         *     highest of the ``floors``.
          */
         BatchSummary: {
             /** Baseline Ms */
