@@ -27,8 +27,7 @@ from backend.cli.main import app
 
 
 def plait_inspect(*arguments: str | Path) -> Result:
-    # Wide, as a message would be broken in the middle of a long path to the test's own folder.
-    return CliRunner().invoke(app, ["inspect", *map(str, arguments)], env={"COLUMNS": "300"})
+    return CliRunner().invoke(app, ["inspect", *map(str, arguments)])
 
 
 def complaint(result: Result) -> str:
