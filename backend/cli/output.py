@@ -34,7 +34,9 @@ def fail(message: str, code: ExitCode) -> typer.Exit:
     """Say what is wrong on standard error and end with ``code``. What a program or a file reads is
     not wrapped: a path must stay in one piece."""
     read_by_a_person = errors.file.isatty()
-    errors.print(message, style="red", markup=False, highlight=False, soft_wrap=not read_by_a_person)
+    errors.print(
+        message, style="red", markup=False, highlight=False, soft_wrap=not read_by_a_person
+    )
     return typer.Exit(code)
 
 
