@@ -1,0 +1,1 @@
+"""Units of Graphs as models of other runtimes."""

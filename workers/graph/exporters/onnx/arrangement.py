@@ -1,0 +1,181 @@
+"""What only moves elements, as ONNX nodes: shapes, parts, joins, look-ups."""
+
+from __future__ import annotations
+
+from workers.graph.exporters.onnx.call import Call, Description
+
+
+def _reshape(*arguments: str) -> Description:
+    """The arguments are those that say the shape, which the graph knows."""
+
+    def describe(call: Call) -> str:
+        for name in arguments:
+            call.argument(name)
+        return call.reshaped(call.value("self"), call.result.shape)
+
+    return describe
+
+
+def _unsqueeze(call: Call) -> str:
+    axis = call.axis("dim", len(call.result.shape))
+    return call.node("Unsqueeze", call.value("self"), call.whole_numbers([axis]))
+
+
+def _permute(call: Call) -> str:
+    x = call.value("self")
+    return call.node("Transpose", x, perm=call.axes("dims", x.rank)) if x.rank else x.name
+
+
+def _transpose(call: Call) -> str:
+    x = call.value("self")
+    order = list(range(x.rank))
+    if x.rank < 2:
+        call.argument("dim0"), call.argument("dim1")
+        return x.name
+    first, second = call.axis("dim0", x.rank), call.axis("dim1", x.rank)
+    order[first], order[second] = second, first
+    return call.node("Transpose", x, perm=order)
+
+
+def _matrix_transpose(call: Call) -> str:
+    x = call.value("self")
+    return call.node("Transpose", x, perm=(1, 0)) if x.rank == 2 else x.name
+
+
+def _expand(call: Call) -> str:
+    call.argument("size")
+    return call.node("Expand", call.value("self"), call.whole_numbers(call.result.shape))
+
+
+def _slice(call: Call) -> str:
+    x = call.value("self")
+    axis, step = call.axis("dim", x.rank), call.whole("step")
+    start, end = (_position(call, name) for name in ("start", "end"))
+    first, last, _ = slice(start, end, step).indices(x.shape[axis])
+    if call.result.shape == x.shape:
+        return x.name
+    return call.node(
+        "Slice", x, *(call.whole_numbers([number]) for number in (first, last, axis, step))
+    )
+
+
+def _position(call: Call, name: str) -> int | None:
+    return None if call.argument(name) is None else call.whole(name)
+
+
+def _narrow(call: Call) -> str:
+    x = call.value("self")
+    axis = call.axis("dim", x.rank)
+    first = call.whole("start") % max(x.shape[axis], 1)
+    last = first + call.whole("length")
+    numbers = (call.whole_numbers([number]) for number in (first, last, axis))
+    return call.node("Slice", x, *numbers)
+
+
+def _select(call: Call) -> str:
+    x = call.value("self")
+    axis = call.axis("dim", x.rank)
+    index = call.index(call.whole("index") % x.shape[axis])
+    return call.node("Gather", x, index, axis=axis)
+
+
+def _split(*arguments: str) -> Description:
+    """The arguments are those that say the sizes, which the graph knows."""
+
+    def describe(call: Call) -> list[str]:
+        for name in arguments:
+            call.argument(name)
+        x = call.value("self")
+        axis = call.axis("dim", x.rank)
+        return _parts(call, axis, [result.shape[axis] for result in call.results])
+
+    return describe
+
+
+def _unbind(call: Call) -> list[str]:
+    axis = call.axis("dim", call.value("self").rank)
+    parts = _parts(call, axis, [1] * len(call.results))
+    return [call.node("Squeeze", part, call.whole_numbers([axis])) for part in parts]
+
+
+def _parts(call: Call, axis: int, sizes: list[int]) -> list[str]:
+    x = call.value("self")
+    if len(sizes) == 1:
+        return [x.name]
+    return call.split(len(sizes), "Split", x, call.whole_numbers(sizes), axis=axis)
+
+
+def _concat(call: Call) -> str:
+    # torch skips vectors without elements, of whatever rank the others are.
+    parts = [part for part in call.values("tensors") if part.shape != (0,)]
+    axis = call.axis("dim", len(call.result.shape))
+    names = [call.cast(part, call.result.dtype) for part in parts]
+    if not names:
+        raise call.error("it joins nothing")
+    return call.node("Concat", *names, axis=axis) if len(names) > 1 else names[0]
+
+
+def _stack(call: Call) -> str:
+    axis = call.axis("dim", len(call.result.shape))
+    at = call.whole_numbers([axis])
+    parts = [
+        call.node("Unsqueeze", call.cast(part, call.result.dtype), at)
+        for part in call.values("tensors")
+    ]
+    return call.node("Concat", *parts, axis=axis)
+
+
+def _embedding(call: Call) -> str:
+    return call.node("Gather", call.value("weight"), call.value("indices"), axis=0)
+
+
+def _index_select(call: Call) -> str:
+    x = call.value("self")
+    axis = call.axis("dim", x.rank)
+    return call.node("Gather", x, call.value("index"), axis=axis)
+
+
+def _same(call: Call) -> str:
+    return call.value("self").name
+
+
+def _dropout(call: Call) -> str:
+    if call.flag("train"):
+        raise call.error("it drops elements at random")
+    call.argument("p")
+    return call.value("input").name
+
+
+ARRANGEMENT: dict[str, Description] = {
+    "aten.view.default": _reshape("size"),
+    "aten.reshape.default": _reshape("shape"),
+    "aten._unsafe_view.default": _reshape("size"),
+    "aten.flatten.using_ints": _reshape("start_dim", "end_dim"),
+    "aten.unflatten.int": _reshape("dim", "sizes"),
+    "aten.squeeze.default": _reshape(),
+    "aten.squeeze.dim": _reshape("dim"),
+    "aten.squeeze.dims": _reshape("dim"),
+    "aten.unsqueeze.default": _unsqueeze,
+    "aten.permute.default": _permute,
+    "aten.transpose.int": _transpose,
+    "aten.t.default": _matrix_transpose,
+    "aten.expand.default": _expand,
+    "aten.broadcast_to.default": _expand,
+    "aten.slice.Tensor": _slice,
+    "aten.narrow.default": _narrow,
+    "aten.select.int": _select,
+    "aten.split.Tensor": _split("split_size"),
+    "aten.split_with_sizes.default": _split("split_sizes"),
+    "aten.chunk.default": _split("chunks"),
+    "aten.unbind.int": _unbind,
+    "aten.cat.default": _concat,
+    "aten.stack.default": _stack,
+    "aten.embedding.default": _embedding,
+    "aten.index_select.default": _index_select,
+    "aten.clone.default": _same,
+    "aten.contiguous.default": _same,
+    "aten.alias.default": _same,
+    "aten.detach.default": _same,
+    "aten.lift_fresh_copy.default": _same,
+    "aten.dropout.default": _dropout,
+}
