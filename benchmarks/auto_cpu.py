@@ -1,12 +1,15 @@
 """``auto`` on this machine's CPU, over ten models of the zoo: what wins, and beside what.
 
-    .venv/bin/python benchmarks/auto_cpu.py [MODEL ...] [--twice] [--output FILE] [--allow-noise]
+    .venv/bin/python benchmarks/auto_cpu.py [MODEL[.onnx] ...] [--twice] [--output FILE]
+        [--allow-noise | --table]
 
 Each model goes through a whole ``auto`` job: all schedulers, their schedules combined and refined,
-kernels that TorchInductor makes, and eager PyTorch and ``torch.compile`` of the original model, in
-one tournament of interleaved rounds. ``--twice`` runs each job again, with everything measured
-anew, and notes whether the same one won or a tie was declared. A row is written as soon as it is
-there, and keeps those of other models that the file has. The machine must be quiet.
+the whole graph as one for TorchInductor and for ONNX Runtime, and what its user has already, in
+tournaments of interleaved rounds: eager PyTorch and ``torch.compile`` of the original model, or
+ONNX Runtime where the job is on the model's export to ONNX (``MODEL.onnx``). ``--twice`` runs each
+job again, with everything measured anew, and notes whether the same one won or a tie was declared.
+A row is written as soon as it is there, and keeps those of other models that the file has. The
+machine must be quiet. ``--table`` measures nothing and prints what the file has.
 """
 
 from __future__ import annotations
@@ -21,12 +24,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
 from ios_cpu import LIMITS, Kept
 from machine import machine
 
 from backend.jobs.schemas import AUTO, JobSpec
+from workers import zoo
 from workers.devices import open_device
-from workers.graph.importers.source import ZooModel
+from workers.graph.importers.source import ModelFile, ModelSource, ZooModel
 from workers.measure.profile_index import MemoryIndex
 from workers.runner.pipeline import run_job
 from workers.runner.quiet import NoisePolicy
@@ -37,22 +42,39 @@ MODELS = (
     "squeezenet", "googlenet", "inception_v3", "mobilenet_v1", "nasbench_0", "nasbench_3",
     "resnet50", "alexnet", "deepfm", "resnet18",
 )  # fmt: skip
-BUDGET = 300.0
+ONNX = ".onnx"
+BUDGET = 60.0
 """Seconds to search and compile, for each model; Inception-v3 has the 120 s of its target."""
 BUDGETS = {"inception_v3": 120.0}
+OPSET = 17
+
+
+def source_of(name: str, folder: Path) -> ModelSource:
+    """A model of the zoo, or its export to ONNX in the folder."""
+    if not name.endswith(ONNX):
+        return ZooModel(name)
+    path, model = folder / name, name.removesuffix(ONNX)
+    with torch.no_grad():
+        torch.onnx.export(
+            zoo.build(model), tuple(zoo.inputs(model, 1)), str(path), dynamo=False,
+            opset_version=OPSET,
+        )  # fmt: skip
+    return ModelFile(path, "onnx")
 
 
 def run(name: str, allow_noise: bool) -> dict[str, Any]:
     """One job; its row of the table."""
-    budget = BUDGETS.get(name, BUDGET)
+    model = name.removesuffix(ONNX)
+    budget = BUDGETS.get(model, BUDGET)
     spec = JobSpec(
-        model=f"zoo:{name}", schedulers=[AUTO], budget_seconds=budget, allow_noise=allow_noise
+        model=f"zoo:{model}", schedulers=[AUTO], budget_seconds=budget, allow_noise=allow_noise
     )
-    kept, started = Kept(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder, closing(open_device("cpu")) as device:
+        source = source_of(name, Path(folder))
+        kept, started = Kept(), time.monotonic()
         noise = NoisePolicy(allow_noise)
         place = Workplace(device, MemoryIndex(), kept, Path(folder), LIMITS, noise)
-        run_job(spec, name, ZooModel(name), place)
+        run_job(spec, name, source, place)
     if kept.summary is None:
         raise RuntimeError(f"the job on {name} ended without a summary")
     placed = sorted(kept.outcomes.values(), key=lambda outcome: outcome.place)
@@ -91,13 +113,43 @@ def same_answer(first: dict[str, Any], second: dict[str, Any]) -> bool:
     )
 
 
+def table(rows: dict[str, Any]) -> str:
+    """In Markdown: the fastest of ours beside the fastest of what the user has, both relative to
+    the sequential baseline, and what the final of the two said."""
+    lines = [
+        "| model | fastest of ours | to sequential | fastest alternative | to sequential | said |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        board, said = row["leaderboard"], row["summary"]
+        ours = next(one for one in board if one["name"] == said["winner"])
+        others = [one for one in board if one["kind"] == "alternative"]
+        other = max(others, key=lambda one: one["speedup"], default=None)
+        beside = f"{other['name']} | {_speedup(other)}" if other else "none | "
+        faster = said["faster_alternative"]
+        words = f"keep {faster['name']}" if faster else "ours"
+        if tied := [one["name"] for one in others if one["name"] in said["tied_with"]]:
+            words = f"tied with {', '.join(tied)}"
+        lines.append(f"| {name} | {ours['name']} | {_speedup(ours)} | {beside} | {words} |")
+    return "\n".join(lines)
+
+
+def _speedup(one: dict[str, Any]) -> str:
+    return f"{one['speedup']:.2f} ({one['speedup_low']:.2f} to {one['speedup_high']:.2f})"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("models", nargs="*", metavar="MODEL", default=MODELS)
+    both = [*MODELS, *(name + ONNX for name in MODELS)]
+    parser.add_argument("models", nargs="*", metavar="MODEL[.onnx]", default=both)
     parser.add_argument("--twice", action="store_true")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--allow-noise", action="store_true")
+    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
+    if options.table:
+        print(table(json.loads(options.output.read_text())["models"]))
+        return
     calm_numpy()
     collect_rarely()
     known = json.loads(options.output.read_text()) if options.output.exists() else {"models": {}}

@@ -74,8 +74,9 @@ Granularity = Literal["operator", "fused", "block"]
 those between two branchings."""
 
 
-Provider = Literal["aten", "inductor"]
-"""Who implements the operators: PyTorch's own kernels, or code that TorchInductor makes."""
+Provider = Literal["aten", "inductor", "onnxruntime"]
+"""Who implements the operators: PyTorch's own kernels, code that TorchInductor makes, or, on a CPU,
+ONNX Runtime."""
 
 
 class Purpose(StrEnum):

@@ -42,14 +42,14 @@ def computed(
 def test_providers_are_known_by_their_names() -> None:
     for name in PROVIDERS:
         assert create(name).name == name
-    with pytest.raises(DeviceError, match="no kernel provider 'tvm'; known: aten, inductor"):
+    with pytest.raises(DeviceError, match="no kernel provider 'tvm'; known: aten, inductor, onnx"):
         create("tvm")
 
 
 def test_a_machine_without_a_compiler_has_no_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_cpu().providers == PROVIDERS
     monkeypatch.setenv("CXX", "no-such-compiler")
-    assert read_cpu().providers == ("aten",)
+    assert read_cpu().providers == ("aten", "onnxruntime")
 
 
 @pytest.mark.parametrize("case", UNITS)

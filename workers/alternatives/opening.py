@@ -164,7 +164,7 @@ def open_alternative(
         request |= {"alternative": name, "device": device, "cores": list(cores)}
         order = place.order(request, model_path(source), limits)
         with _named(name):
-            environment = _environment(place, len(cores))
+            environment = _environment(place, len(cores), device)
             process = Process(order, place.scratch, environment, limits, seconds)
         with Alternative(name, process, place, graph, seconds) as alternative:
             yield alternative
@@ -178,15 +178,17 @@ def _named(name: str) -> Iterator[None]:
         raise AlternativeError(f"{name}: {error}") from error
 
 
-def _environment(place: Place, threads: int) -> dict[str, str]:
-    """What changes how fast operators run here changes it there too."""
+def _environment(place: Place, threads: int, device: str) -> dict[str, str]:
+    """What changes how fast operators run here changes it there too. For a GPU, compiling on more
+    than one thread would start processes that stay."""
     return {
         **{name: os.environ[name] for name in _PASSED_ON if name in os.environ},
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
         "TORCHINDUCTOR_CACHE_DIR": str(place.scratch / "inductor"),
         "TRITON_CACHE_DIR": str(place.scratch / "triton"),
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # more would be processes that stay
+        "TORCHINDUCTOR_COMPILE_THREADS": str(threads) if device == "cpu" else "1",
+        "TORCH_WARM_POOL": "0",
         "TORCHINDUCTOR_VEC_ISA_OK": "1",  # /proc/cpuinfo says so; compiling to see takes seconds
     }
 

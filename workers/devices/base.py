@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-PROVIDERS = ("aten", "inductor")
-"""Who implements a Unit's operators: PyTorch's own kernels, or code that TorchInductor makes."""
+PROVIDERS = ("aten", "inductor", "onnxruntime")
+"""Who implements a Unit's operators: PyTorch's own kernels, code that TorchInductor makes, or, on a
+CPU, ONNX Runtime."""
 
 
 class DeviceError(RuntimeError):

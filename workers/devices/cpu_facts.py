@@ -9,9 +9,10 @@ import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 
-from workers.devices.base import DeviceFacts
+from workers.devices.base import PROVIDERS, DeviceFacts
 from workers.devices.cuda.builds import torch_versions
 
 _FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "asimd", "sve")
@@ -84,9 +85,14 @@ def largest_caches(cores: Iterable[int], system: Path = _SYSTEM) -> int:
 
 
 def _providers() -> tuple[str, ...]:
-    """TorchInductor compiles C++: it needs the compiler that it will look for."""
-    compiler = shutil.which(os.environ.get("CXX", "g++"))
-    return ("aten", "inductor") if compiler else ("aten",)
+    """TorchInductor compiles C++: it needs the compiler that it will look for. ONNX Runtime is
+    optional, and so is what makes models for it."""
+    there = {
+        "aten": True,
+        "inductor": shutil.which(os.environ.get("CXX", "g++")) is not None,
+        "onnxruntime": all(find_spec(package) for package in ("onnx", "onnxruntime")),
+    }
+    return tuple(name for name in PROVIDERS if there[name])
 
 
 def _model_and_flags(cpuinfo: str) -> tuple[str, frozenset[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
@@ -37,7 +38,8 @@ def kernels_from_json(data: Any, graph: Graph) -> dict[str, UnitKernels]:
     """The inverse of ``kernels_to_json`` for the Units of ``graph``. Raises GraphError if it is not
     of that form, calls what is not allowed, or does not fit the Units: then nothing of it may run.
 
-    Not proved is that a call computes what its operators do: for that, outputs are compared.
+    Not proved is that a call computes what its operators do: for that, outputs are compared. Nor
+    are ONNX models looked into, which ``run.py`` alone uses: here they would be made anew.
     """
     try:
         if data["device"] not in ("cpu", "cuda"):
@@ -52,9 +54,22 @@ def kernels_from_json(data: Any, graph: Graph) -> dict[str, UnitKernels]:
         for name, kernels in found.items():
             for reason in _faults(graph, graph.unit(name), kernels):
                 raise GraphError(f"the kernels of unit {name!r} {reason}")
-    except (KeyError, TypeError, AttributeError) as error:
+        for name, entry in data.get("onnx", {}).items():
+            _check_onnx(graph.unit(name), entry)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise GraphError(f"malformed kernels: {type(error).__name__} {error}") from error
     return found
+
+
+def _check_onnx(unit: Unit, entry: Mapping[str, Any]) -> None:
+    b64decode(entry["model"], validate=True)
+    known = {"inputs": unit.inputs, "weights": unit.weights, "outputs": unit.outputs}
+    for kind, names in known.items():
+        if unknown := [name for name in entry[kind] if name not in names]:
+            raise GraphError(
+                f"the ONNX model of unit {unit.name!r} has {unknown[0]!r} among its {kind}, which"
+                " the unit has not"
+            )
 
 
 def _faults(graph: Graph, unit: Unit, kernels: UnitKernels) -> Iterator[str]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from backend.jobs.schemas import JobSpec
+from backend.jobs.schemas import JobSpec, Provider
 from workers.devices.base import CancelledError, DeviceError
 from workers.graph.serialize import graph_hash
 from workers.graph.units import regroup
@@ -25,8 +25,12 @@ from workers.schedules.schedule import Stage, StageSchedule
 COMPILED = "+inductor"
 """Behind a candidate's name: the same Plan with kernels that TorchInductor makes."""
 
-WHOLE = "whole" + COMPILED
-"""The whole graph as one Unit: what ``torch.compile`` makes of a model, as a Plan of ours."""
+WHOLE: Mapping[Provider, str] = {
+    "onnxruntime": "as one model for ONNX Runtime",
+    "inductor": "compiled as one unit by TorchInductor, as torch.compile does",
+}
+"""Providers that are given the whole graph as one Unit, which quickest to make ready comes first,
+and what they do with it."""
 
 
 def proposed(
@@ -79,25 +83,35 @@ def compiled(
     place: Workplace,
     reporter: Reporter,
     deadline: float,
+    end: float,
 ) -> tuple[list[Candidate], list[Skipped]]:
-    """The whole graph as one Unit with the kernels of TorchInductor, where the device has them, and
-    where the job does not use them anyway the baseline and the one of ``found`` that is expected to
-    be fastest.
+    """The whole graph as one Unit for ONNX Runtime and for TorchInductor, where the device has
+    them, and where the job does not use TorchInductor's kernels anyway, the baseline and the one of
+    ``found`` that is expected to be fastest with these.
 
-    Compiling may take longer than is left: what is begun before ``deadline`` is finished.
+    What is begun before ``deadline`` is finished, however long it takes. So nothing is begun that
+    would end after ``end`` if it took as long as what was compiled before it.
     """
-    if "inductor" not in place.device.facts.providers:
-        return [], []
-    wanted = [_whole(model, place.device.facts.parallelism)]
-    if model.provider != "inductor":
+    facts = place.device.facts
+    wanted = [
+        _whole(model, facts.parallelism, provider)
+        for provider in WHOLE
+        if provider in facts.providers
+    ]
+    if "inductor" in facts.providers and model.provider != "inductor":
         here = [one.scheduler for one in found if one.scheduler in expected_ms]
         best = min(here, key=expected_ms.__getitem__, default=BASELINE)
         wanted += [_compiled(one) for one in found if one.scheduler in (BASELINE, best)]
     candidates: list[Candidate] = []
     skipped: list[Skipped] = []
+    longest = 0.0
     for candidate in wanted:
         reporter.step("tuning", 0, 0, f"compiling {candidate.scheduler}")
-        reason = _compile(candidate, place, deadline)
+        started = time.monotonic()
+        # ONNX Runtime compiles nothing, and takes about a second.
+        late = min(deadline, end - longest) if candidate.provider == "inductor" else math.inf
+        reason = _compile(candidate, place, late)
+        longest = max(longest, time.monotonic() - started)
         if reason is None:
             candidates.append(candidate)
         else:
@@ -155,16 +169,17 @@ def _compiled(candidate: Candidate) -> Candidate:
     )
 
 
-def _whole(model: Prepared, parallelism: int) -> Candidate:
+def _whole(model: Prepared, parallelism: int, provider: Provider) -> Candidate:
     graph = regroup(model.graph, [model.graph.operators])
-    schedule = StageSchedule(WHOLE, (Stage((tuple(unit.name for unit in graph.units),)),))
-    note = "the whole graph compiled as one unit by TorchInductor, as torch.compile does"
+    name = f"whole+{provider}"
+    schedule = StageSchedule(name, (Stage((tuple(unit.name for unit in graph.units),)),))
+    note = f"the whole graph {WHOLE[provider]}"
     return Candidate(
-        scheduler=WHOLE,
+        scheduler=name,
         found=SearchResult(schedule, predicted_ms=None, notes=(note,)),
         merged=Merged(schedule, graph, model.weights),
         plan=lower(schedule, graph, parallelism),
         seconds=0.0,
         key=replace(model.key, graph_hash=graph_hash(graph)),
-        provider="inductor",
+        provider=provider,
     )

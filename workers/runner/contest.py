@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workers.alternatives.catalog import KINDS, AlternativeError, names
+from workers.alternatives.catalog import KINDS, AlternativeError, Kind, names
 from workers.alternatives.opening import Alternative, open_alternative
 from workers.devices.base import CancelledError, DeviceError, Executable
 from workers.graph.importers.source import ModelSource
@@ -37,6 +37,9 @@ LIFE_S = 3600.0
 
 LEAST_TO_COMPILE_S = 5.0
 """Seconds below which a compiler is not even started."""
+
+LEAST_TO_OPEN_S = 60.0
+"""What compiles nothing has so many seconds in any case: more than a large model takes to load."""
 
 
 @dataclass
@@ -70,16 +73,21 @@ class Contest:
                 self.candidates[candidate.scheduler] = candidate
 
     def enter_alternatives(
-        self, source: ModelSource, case: Case, cores: Sequence[int], deadline: float
+        self,
+        source: ModelSource,
+        case: Case,
+        cores: Sequence[int],
+        deadline: float,
+        assured_s: float = 0.0,
     ) -> None:
         """Make the user's alternatives ready, each until ``deadline`` (of ``time.monotonic``), and
-        hold their outputs against the original's. One that cannot be had, or computes something
-        else, is skipped."""
+        hold their outputs against the original's. ``torch.compile`` as it comes has ``assured_s``
+        in any case. One that cannot be had, or computes something else, is skipped."""
         device = self.place.device.facts
         for name in names(source, device):
             self.reporter.step("verifying", 0, 0, f"making {name} ready")
-            seconds = deadline - time.monotonic()
-            if seconds < LEAST_TO_COMPILE_S and KINDS[name].compiles:
+            seconds = self._seconds(KINDS[name], deadline - time.monotonic(), assured_s)
+            if seconds < LEAST_TO_COMPILE_S:
                 self.skip(name, "no time of the budget was left to compile it; allow more")
                 continue
             try:
@@ -94,7 +102,7 @@ class Contest:
                         cores,
                         self.model.sequence_length,
                         device.name,
-                        max(seconds, LEAST_TO_COMPILE_S),
+                        seconds,
                     )
                 )
                 self._check(name, opened, case)
@@ -102,6 +110,12 @@ class Contest:
                 self.skip(name, str(error).removeprefix(f"{name}: "))
             else:
                 self.alternatives[name] = opened
+
+    @staticmethod
+    def _seconds(kind: Kind, left: float, assured_s: float) -> float:
+        if not kind.compiles:
+            return max(left, LEAST_TO_OPEN_S)
+        return max(left, assured_s) if kind.mode == "default" else left
 
     def run(self, inputs: dict[str, Tensor], watch: Watch, seed: int) -> tuple[Ranking, Quiet]:
         """Find the fastest of ours, and compare that with the alternatives. Raises

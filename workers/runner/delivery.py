@@ -41,12 +41,14 @@ CASES = 2
 class Entrants:
     """Whom to compare: our candidates, the baseline first and simpler ones before others, as ties
     are broken in this order. With ``alternatives`` also what else the user could run the model
-    with, made ready until ``deadline`` (of ``time.monotonic``)."""
+    with, made ready until ``deadline`` (of ``time.monotonic``); ``torch.compile`` has ``assured_s``
+    in any case."""
 
     candidates: Sequence[Candidate]
     skipped: Sequence[Skipped] = ()
     alternatives: bool = False
     deadline: float = math.inf
+    assured_s: float = 0.0
 
 
 def deliver(
@@ -81,7 +83,9 @@ def deliver(
                 verified[candidate.scheduler] = found
         contest.enter(one for one in candidates if one.scheduler in verified)
         if entrants.alternatives:
-            contest.enter_alternatives(source, cases[0], _cores(place), entrants.deadline)
+            contest.enter_alternatives(
+                source, cases[0], _cores(place), entrants.deadline, entrants.assured_s
+            )
         reporter.step("verifying", steps - 3, steps, "measuring everything in turns")
         before = load_now()
         ranking, quiet = contest.run(dict(cases[0].inputs), watch, seed)

@@ -20,10 +20,14 @@ from workers.runner.search import search
 from workers.runner.workplace import Candidate, Prepared, Workplace
 from workers.schedules.schedule import ScheduleKey
 
-SEARCHED, REFINED, COMPILING = 0.5, 0.6, 0.8
+SEARCHED, REFINED, COMPILING = 0.4, 0.5, 0.8
 """Parts of the budget of an ``auto`` job: until the first, schedulers search; until the second,
 what they found is refined; until the third, compiling may begin. The rest is for making the user's
 alternatives ready. What takes less leaves more for what follows."""
+
+ASSURED = 0.5
+"""The part of the budget that ``torch.compile`` may take whatever is left of it: without it nobody
+could say that what is delivered is not slower than what most would use."""
 
 
 def run_job(spec: JobSpec, model_name: str, source: ModelSource, place: Workplace) -> None:
@@ -85,12 +89,13 @@ def _search(
     more, missing, expected_ms = proposed(found, spec, model, place, reporter, refined)
     lowered = _lowered([*found, *more], spec, model, place, reporter, watch)
     candidates, same = distinct(lowered)
-    others, without = compiled(candidates, expected_ms, model, place, reporter, compiling)
+    others, without = compiled(candidates, expected_ms, model, place, reporter, compiling, opening)
     return Entrants(
         [*candidates, *others],
         [*skipped, *missing, *same, *without],
         alternatives=True,
         deadline=opening,
+        assured_s=ASSURED * spec.budget_seconds,
     )
 
 

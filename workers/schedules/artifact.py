@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 README = """\
 {name}, scheduled by Plait ({scheduler}, batch size {batch_size})
 
-    pip install torch=={torch}
+    pip install torch=={torch}{more}
     python run.py --help
     python run.py --bench
 
-run.py        runs the model with the schedule; needs PyTorch only
+run.py        runs the model with the schedule; needs PyTorch{and_more} only
 schedule.json the schedule, what it was made for, and how fast it was there
 model/        the model: graph.json (ATen operators) and weights.safetensors
 
@@ -109,6 +109,8 @@ def write_artifact(
         scheduler=schedule.scheduler,
         batch_size=key.batch_size,
         torch=key.versions.get("torch", ""),
+        more=" onnxruntime" if provider == "onnxruntime" else "",
+        and_more=" and ONNX Runtime" if provider == "onnxruntime" else "",
         device=key.device_fingerprint,
     )
     with (

@@ -10,16 +10,18 @@
 
 From Python: ``from run import load; model = load(); outputs = model(x)``.
 
-Needs Linux, Python 3.11 or newer and PyTorch 2.11 or newer, nothing else. Reads ``schedule.json``,
-``model/graph.json`` and ``model/weights.safetensors`` beside it. Calls ATen operators, and the
-``FUSED`` ones that stand for several of them in ``schedule.json``; the first run packs weights for
-these and takes longer. The part for GPUs is tested for its order of launches and events, but not
-yet run on a GPU.
+Needs Linux, Python 3.11 or newer and PyTorch 2.11 or newer, and nothing else, unless the schedule
+was tuned with ONNX Runtime (``provider`` in ``schedule.json``): without that it is slower. Reads
+``schedule.json``, ``model/graph.json`` and ``model/weights.safetensors`` beside it. Calls ATen
+operators, the ``FUSED`` ones that stand for several of them in ``schedule.json``, and ONNX Runtime
+with the models there; the first run packs weights for these and takes longer. The part for GPUs is
+tested for its order of launches and events, but not yet run on a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
 import ctypes
 import json
@@ -245,17 +247,28 @@ class Units:
             if self._kernels:
                 notes.append(f"its fused calls are for {kernels['device']}; they are not used here")
             self._kernels = {}
+        self._onnx: Mapping[str, Any] = kernels.get("onnx", {})
+        if self._onnx and device.type != "cpu":
+            notes.append(f"it was tuned with ONNX Runtime, which is not used on {device}")
+            self._onnx = {}
         self._made: dict[tuple[str, int], Run] = {}
 
     def get(self, name: str, threads: int) -> Run:
         """The unit for a host of so many threads, for which its weights are packed."""
-        key = (name, threads if name in self._kernels else 0)
+        key = (name, threads if name in self._kernels or name in self._onnx else 0)
         if key not in self._made:
-            self._made[key] = self._make(self._units[name])
+            self._made[key] = self._make(self._units[name], threads)
         return self._made[key]
 
-    def _make(self, unit: Mapping[str, Any]) -> Run:
+    def _make(self, unit: Mapping[str, Any], threads: int) -> Run:
         plain = compile_unit(unit, self._device)
+        if model := self._onnx.get(unit["name"]):
+            return _or_plain(
+                lambda values: _session(model, values, threads),
+                plain,
+                f"unit {unit['name']!r} runs without ONNX Runtime",
+                self._notes,
+            )
         if self._by_inductor:
             function = _function(unit, self._device)
             return _or_plain(
@@ -276,6 +289,32 @@ class Units:
                 self._notes,
             )
         return plain
+
+
+def _session(model: Mapping[str, Any], values: Values, threads: int) -> Run:
+    """ONNX Runtime on the unit's model, which reads its weights where they lie."""
+    import onnxruntime  # noqa: PLC0415  # optional
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    arrays = [values[name].numpy() for name in model["weights"]]
+    weights = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in arrays]
+    options.add_external_initializers([f"weight_{i}" for i in range(len(weights))], weights)
+    session = onnxruntime.InferenceSession(
+        base64.b64decode(model["model"]), options, providers=["CPUExecutionProvider"]
+    )
+
+    def run(values: Values, _held: Any = (arrays, weights)) -> None:
+        given = {
+            f"input_{i}": values[name].contiguous().numpy()
+            for i, name in enumerate(model["inputs"])
+        }
+        found = map(torch.from_numpy, session.run(None, given))
+        values.update(zip(model["outputs"], found, strict=True))
+
+    return run
 
 
 def _or_plain(make: Callable[[Values], Run], plain: Run, note: str, notes: list[str]) -> Run:

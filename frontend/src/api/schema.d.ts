@@ -1104,7 +1104,7 @@ export interface components {
              * @default aten
              * @enum {string}
              */
-            provider: "aten" | "inductor";
+            provider: "aten" | "inductor" | "onnxruntime";
             /**
              * @description tune, or only inspect the model's graph
              * @default tune
@@ -1298,7 +1298,7 @@ export interface components {
              * @default aten
              * @enum {string}
              */
-            provider: "aten" | "inductor";
+            provider: "aten" | "inductor" | "onnxruntime";
             /**
              * @description tune, or only inspect the model's graph
              * @default tune

@@ -4,6 +4,7 @@ import type { Provider } from "@/api/types";
 const WORDS: Record<string, { label: string; short: string }> = {
   aten: { label: "PyTorch kernels", short: "PyTorch" },
   inductor: { label: "compiled by TorchInductor", short: "TorchInductor" },
+  onnxruntime: { label: "ONNX Runtime", short: "ONNX Runtime" },
 };
 
 export const DEFAULT_PROVIDER: Provider = "aten";

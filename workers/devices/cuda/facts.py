@@ -8,7 +8,7 @@ import platform
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from workers.devices.base import PROVIDERS, DeviceFacts
+from workers.devices.base import DeviceFacts
 from workers.devices.cuda.builds import torch_flags, torch_versions
 from workers.devices.cuda.probe import Probe, ProbedGpu, probe
 from workers.hardware.gpu import GpuFacts
@@ -96,7 +96,7 @@ def device_facts(
         parallelism=1,
         memory_bytes=gpu.memory_bytes,
         versions=versions,
-        providers=PROVIDERS,
+        providers=("aten", "inductor"),
         gpu=facts,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 from workers.devices.base import PROVIDERS, DeviceError, DeviceFacts
@@ -21,15 +22,33 @@ def create(name: str, device: str = "cpu") -> KernelProvider:
         from workers.devices.providers.inductor import InductorProvider  # noqa: PLC0415  # the same
 
         return InductorProvider(device)
+    if name == "onnxruntime":
+        from workers.devices.providers.onnx_runtime import (  # noqa: PLC0415  # the same
+            OnnxRuntimeProvider,
+        )
+
+        return OnnxRuntimeProvider(device)
     raise DeviceError(f"no kernel provider {name!r}; known: {', '.join(PROVIDERS)}")
 
 
 def kernels_of(graph: Graph, provider: str, facts: DeviceFacts) -> dict[str, Any]:
-    """What the provider calls on the device in place of the Units' operators, for an artifact;
-    nothing for a simulated one. On a GPU, calls are tried there first, if they were not."""
+    """What the provider calls on the device in place of the Units' operators, or the ONNX models
+    that it runs, for an artifact; nothing for a simulated one. On a GPU, calls are tried there
+    first, if they were not."""
     if facts.simulated:
         return kernels_to_json("cpu", {})
     described = create(provider, facts.name)
-    return kernels_to_json(
-        facts.kind, {unit.name: described.describe(graph, unit) for unit in graph.units}
-    )
+    calls = {unit.name: described.describe(graph, unit) for unit in graph.units}
+    models = {unit.name: described.onnx(graph, unit) for unit in graph.units}
+    found = kernels_to_json(facts.kind, calls)
+    if onnx := {name: model for name, model in models.items() if model is not None}:
+        found["onnx"] = {
+            name: {
+                "model": b64encode(model.model).decode(),
+                "inputs": list(model.inputs),
+                "weights": list(model.weights),
+                "outputs": list(model.outputs),
+            }
+            for name, model in onnx.items()
+        }
+    return found

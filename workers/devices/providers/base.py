@@ -12,6 +12,7 @@ from workers.graph.graph import Graph, Unit
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from workers.graph.exporters.onnx import OnnxUnit
     from workers.graph.interpreter import CompiledUnit
 
 
@@ -28,6 +29,11 @@ class KernelProvider(ABC):
         """What ``compile`` calls in place of the Unit's operators, as data for an artifact; nothing
         for a provider that makes a function of its own."""
         return PLAIN
+
+    def onnx(self, graph: Graph, unit: Unit) -> OnnxUnit | None:
+        """The model that ``compile`` runs in place of the Unit's operators, for an artifact; None
+        for a provider of kernels. Raises DeviceError if there is none for this Unit."""
+        return None
 
     @abstractmethod
     def compile(

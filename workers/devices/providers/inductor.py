@@ -116,7 +116,8 @@ class InductorProvider(KernelProvider):
         self, key: str, program: UnitProgram, weights: Mapping[str, Tensor], threads: int
     ) -> None:
         """Compile, and put what loading needs into the cache."""
-        with compiler(self._cache.build, threads):
+        at_once = len(os.sched_getaffinity(0)) if self._on_cpu else 1
+        with compiler(self._cache.build, threads, at_once):
             code = compile_program(program, weights, self.device)
 
             def fill(entry: Path) -> None:

@@ -49,14 +49,15 @@ class InductorCode:
 
 
 @contextmanager
-def compiler(folder: Path, threads: int) -> Iterator[None]:
-    """TorchInductor set up for one Unit on ``threads`` threads; it writes into ``folder``."""
+def compiler(folder: Path, threads: int, at_once: int = 1) -> Iterator[None]:
+    """TorchInductor set up for one Unit on ``threads`` threads; it writes into ``folder``, and
+    compiles ``at_once`` kernels in C++ at a time."""
     # It takes seconds to import, and most processes never need it.
     from torch._inductor import config  # noqa: PLC0415
     from torch._inductor.codecache import CppPythonBindingsCodeCache  # noqa: PLC0415
 
     settings = {
-        "compile_threads": 1,  # more would start processes that stay
+        "compile_threads": at_once,  # where there is Triton, more would be processes that stay
         "fx_graph_cache": False,
         "cpp.threads": threads,
         "cpp.vec_isa_ok": True,  # /proc/cpuinfo says so; compiling a program to see takes seconds

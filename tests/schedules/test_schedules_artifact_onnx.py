@@ -1,0 +1,105 @@
+"""An artifact that was tuned with ONNX Runtime brings its models, and runs without it, too."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import pytest
+import torch
+from support.unit_graphs import convolution
+
+from workers.devices.cpu_facts import read_cpu
+from workers.devices.providers import kernels_of
+from workers.graph.interpreter import run_graph
+from workers.graph.random_inputs import random_inputs
+from workers.graph.serialize import graph_hash
+from workers.schedules import run
+from workers.schedules.artifact import ArtifactError, read_artifact, write_artifact
+from workers.schedules.lower import lower
+from workers.schedules.schedule import ScheduleKey, Stage, StageSchedule
+
+GRAPH, WEIGHTS = convolution()
+SCHEDULE = StageSchedule("whole+onnxruntime", (Stage((("c",),)),))
+KEY = ScheduleKey(graph_hash(GRAPH), "cpu-1", "float32", 2, {"torch": torch.__version__})
+
+
+def written(folder: Path, edit: Callable[[dict[str, Any]], object] = lambda models: None) -> Path:
+    """The zip, with the models in it as ``edit`` leaves them; it is unpacked beside it."""
+    kernels = kernels_of(GRAPH, "onnxruntime", read_cpu())
+    edit(kernels["onnx"])
+    path, plan = folder / "m.zip", lower(SCHEDULE, GRAPH, 1)
+    write_artifact(path, GRAPH, WEIGHTS, SCHEDULE, KEY, plan, {}, 1, "onnxruntime", kernels)
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(folder)
+    return path
+
+
+def check(model: run.Model, runs: int = 1, sequential: bool = False) -> None:
+    for seed in range(runs):
+        inputs = random_inputs(GRAPH, seed)
+        expected = run_graph(GRAPH, WEIGHTS, inputs)["r"]
+        found = model(sequential=sequential, **inputs)["r"]
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_its_models_are_run_in_one_session_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    class Session(onnxruntime.InferenceSession):
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            made.append(len(arguments[0]))
+            super().__init__(*arguments, **keywords)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    path = written(tmp_path)
+    model = run.load(tmp_path)
+    check(model, runs=3)
+    check(model, sequential=True)
+    assert len(made) == 1
+    assert made[0] < sum(tensor.nbytes for tensor in WEIGHTS.values()), "the weights are not in it"
+    assert model.notes == []
+    assert read_artifact(path).provider == "onnxruntime"
+    readme = (tmp_path / "README.txt").read_text()
+    assert f"pip install torch=={torch.__version__} onnxruntime\n" in readme
+
+
+def test_without_onnx_runtime_it_runs_plainly_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    model = run.load(tmp_path)
+    check(model, runs=2)
+    (note,) = model.notes
+    assert note.startswith("unit 'c' runs without ONNX Runtime: import of onnxruntime halted")
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda models: models["c"].update(inputs=["z"]), "has 'z' among its inputs"),
+        (lambda models: models["c"].update(weights=["x"]), "has 'x' among its weights"),
+        (lambda models: models["c"].update(model="#"), "malformed kernels"),
+        (lambda models: models.update(d=models.pop("c")), "'d'"),
+    ],
+)
+def test_models_that_do_not_fit_are_refused(
+    tmp_path: Path, edit: Callable[[dict[str, Any]], object], words: str
+) -> None:
+    with pytest.raises(ArtifactError) as error:
+        read_artifact(written(tmp_path, edit))
+    assert words in str(error.value)
+
+
+def test_the_models_are_the_same_each_time() -> None:
+    """Or the same schedule would not give the same artifact."""
+    once, again = (kernels_of(GRAPH, "onnxruntime", read_cpu()) for _ in range(2))
+    assert json.dumps(once) == json.dumps(again)
