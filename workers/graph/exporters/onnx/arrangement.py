@@ -135,6 +135,31 @@ def _index_select(call: Call) -> str:
     return call.node("Gather", x, call.value("index"), axis=axis)
 
 
+def _repeat(call: Call) -> str:
+    x, result = call.value("self"), call.result.shape
+    times = call.sizes("repeats", len(result))
+    widened = call.reshaped(x, (*(1 for _ in result[x.rank :]), *x.shape))
+    return call.node("Tile", widened, call.whole_numbers(times))
+
+
+def _pad(call: Call) -> str:
+    x, given = call.value("self"), call.argument("pad")
+    if not isinstance(given, tuple):
+        raise call.error("its argument pad is no list")
+    widths = [width for width in given if isinstance(width, int)]
+    untouched = [0] * (x.rank - len(widths) // 2)  # torch begins at the last dimension
+    starts, ends = untouched + widths[-2::-2], untouched + widths[::-2]
+    filling = call.scalar(call.number("value"), x.dtype)
+    return call.node("Pad", x, call.whole_numbers(starts + ends), filling)
+
+
+def _pixel_shuffle(call: Call) -> str:
+    x = call.value("self")
+    if x.rank != 4:
+        raise call.error("its input is no batch of images")
+    return call.node("DepthToSpace", x, blocksize=call.whole("upscale_factor"), mode="CRD")
+
+
 def _same(call: Call) -> str:
     return call.value("self").name
 
@@ -172,6 +197,9 @@ ARRANGEMENT: dict[str, Description] = {
     "aten.stack.default": _stack,
     "aten.embedding.default": _embedding,
     "aten.index_select.default": _index_select,
+    "aten.repeat.default": _repeat,
+    "aten.constant_pad_nd.default": _pad,
+    "aten.pixel_shuffle.default": _pixel_shuffle,
     "aten.clone.default": _same,
     "aten.contiguous.default": _same,
     "aten.alias.default": _same,

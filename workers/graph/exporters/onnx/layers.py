@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 from workers.graph.exporters.onnx.call import Call, Description, Value
@@ -77,27 +77,27 @@ def _addmm(call: Call) -> str:
     )
 
 
-def _max_pool(call: Call) -> str:
-    return _pool(call, "MaxPool", call.sizes("dilation", call.value("self").rank - 2))
+def _max_pool(rank: int) -> Description:
+    return lambda call: _pool(call, "MaxPool", rank, call.sizes("dilation", rank))
 
 
-def _average_pool(call: Call) -> str:
-    x = call.value("self")
-    rank = x.rank - 2
-    include = call.flag("count_include_pad") and any(call.sizes("padding", rank))
-    return _pool(call, "AveragePool", (1,) * rank, include)
+def _average_pool(rank: int) -> Description:
+    def describe(call: Call) -> str:
+        include = call.flag("count_include_pad") and any(call.sizes("padding", rank))
+        return _pool(call, "AveragePool", rank, (1,) * rank, include)
+
+    return describe
 
 
-def _pool(call: Call, op_type: str, dilation: Sequence[int], include: bool = False) -> str:
+def _pool(
+    call: Call, op_type: str, rank: int, dilation: Sequence[int], include: bool = False
+) -> str:
     """Pooling whose padding at the end reaches as far as its last window.
 
     That is what rounding up means to torch; of windows that reach over the stated padding, ONNX's
     own ``ceil_mode`` has had several readings.
     """
-    x = call.value("self")
-    rank = x.rank - 2
-    if rank < 1 or x.rank != len(call.result.shape):
-        raise call.error("its input has no batch dimension")
+    x = _batch(call, rank)
     kernel, padding = call.sizes("kernel_size", rank), call.sizes("padding", rank)
     stride = call.sizes("stride", rank) if call.argument("stride") else kernel
     call.argument("ceil_mode")
@@ -119,18 +119,26 @@ def _pool(call: Call, op_type: str, dilation: Sequence[int], include: bool = Fal
     )
 
 
-def _adaptive_average_pool(call: Call) -> str:
+def _adaptive_pool(rank: int) -> Description:
+    def describe(call: Call) -> str:
+        x, sizes = _batch(call, rank), call.result.shape[2:]
+        call.argument("output_size")
+        if all(size == 1 for size in sizes):
+            return call.node("GlobalAveragePool", x)
+        if any(out == 0 or size % out for size, out in zip(x.shape[2:], sizes, strict=True)):
+            raise call.error(f"its windows differ: {x.shape[2:]} to {sizes}")
+        kernel = tuple(size // out for size, out in zip(x.shape[2:], sizes, strict=True))
+        return call.node("AveragePool", x, kernel_shape=kernel, strides=kernel)
+
+    return describe
+
+
+def _batch(call: Call, rank: int) -> Value:
+    """The input, a batch of ``rank``-dimensional images, which is all that ONNX pools."""
     x = call.value("self")
-    sizes, rank = call.result.shape[2:], x.rank - 2
-    call.argument("output_size")
-    if len(call.result.shape) != x.rank or rank < 1 or not all(sizes):
+    if x.rank != rank + 2:
         raise call.error("its input has no batch dimension")
-    if all(size == 1 for size in sizes):
-        return call.node("GlobalAveragePool", x)
-    if any(size % out for size, out in zip(x.shape[2:], sizes, strict=True)):
-        raise call.error(f"its windows differ: {x.shape[2:]} to {sizes}")
-    kernel = tuple(size // out for size, out in zip(x.shape[2:], sizes, strict=True))
-    return call.node("AveragePool", x, kernel_shape=kernel, strides=kernel)
+    return x
 
 
 def _batch_norm(call: Call) -> str:
@@ -222,7 +230,22 @@ def _softmax(op_type: str) -> Description:
     return describe
 
 
-_POOLS = {"max_pool": _max_pool, "avg_pool": _average_pool}
+def _attention(call: Call) -> str:
+    """softmax(scale × query × keyᵀ + mask) × value"""
+    query, key, value = (call.value(name) for name in ("query", "key", "value"))
+    mask = call.optional("attn_mask")
+    if not query.rank == key.rank == value.rank:
+        raise call.error("its operands are of different ranks")
+    scale = query.shape[-1] ** -0.5 if call.argument("scale") is None else call.number("scale")
+    order = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
+    scores = call.node("MatMul", query, call.node("Transpose", key, perm=order))
+    scores = call.node("Mul", scores, call.scalar(scale, query.dtype))
+    if mask and mask.dtype == "bool":
+        scores = call.node("Where", mask, scores, call.scalar(-math.inf, query.dtype))
+    elif mask:
+        scores = call.node("Add", scores, call.cast(mask, query.dtype))
+    return call.node("MatMul", call.node("Softmax", scores, axis=-1), value)
+
 
 LAYERS: dict[str, Description] = {
     **{f"aten.conv{rank}d.default": _convolution for rank in (1, 2, 3)},
@@ -234,12 +257,15 @@ LAYERS: dict[str, Description] = {
     "aten.mm.default": _product("self", "mat2"),
     "aten.bmm.default": _product("self", "mat2"),
     "aten.matmul.default": _product("self", "other"),
-    **{f"aten.{name}{rank}d.default": _POOLS[name] for name, rank in product(_POOLS, (1, 2, 3))},
-    **{f"aten.adaptive_avg_pool{rank}d.default": _adaptive_average_pool for rank in (1, 2, 3)},
-    "aten._adaptive_avg_pool2d.default": _adaptive_average_pool,
-    "aten._adaptive_avg_pool3d.default": _adaptive_average_pool,
+    "aten.scaled_dot_product_attention.default": _attention,
+    **{f"aten.max_pool{rank}d.default": _max_pool(rank) for rank in (1, 2, 3)},
+    **{f"aten.avg_pool{rank}d.default": _average_pool(rank) for rank in (1, 2, 3)},
+    **{f"aten.adaptive_avg_pool{rank}d.default": _adaptive_pool(rank) for rank in (1, 2, 3)},
+    "aten._adaptive_avg_pool2d.default": _adaptive_pool(2),
+    "aten._adaptive_avg_pool3d.default": _adaptive_pool(3),
     "aten._native_batch_norm_legit_no_training.default": _batch_norm,
     "aten.layer_norm.default": _layer_norm,
+    "aten.native_layer_norm.default": _layer_norm,
     "aten.group_norm.default": _group_norm,
     "aten.mean.default": _reduction("ReduceMean", None),
     "aten.mean.dim": _reduction("ReduceMean"),

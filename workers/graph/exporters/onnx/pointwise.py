@@ -126,10 +126,6 @@ def _clip(low: str | float | None, high: str | float | None) -> Description:
     return describe
 
 
-def _round(call: Call) -> str:
-    return call.node("Round", _float(call))
-
-
 def _where(call: Call) -> str:
     dtype = call.result.dtype
     condition = call.operand("condition", "bool")
@@ -188,21 +184,21 @@ POINTWISE: dict[str, Description] = {
     "aten.where.self": _where,
     "aten.where.ScalarOther": _where,
     "aten.where.ScalarSelf": _where,
+    "aten.where.Scalar": _where,
     "aten.masked_fill.Scalar": _masked_fill,
     "aten.masked_fill.Tensor": _masked_fill,
     "aten._to_copy.default": _cast,
     **{
         f"aten.{name}.default": _either(op_type)
-        for name, op_type in (("relu", "Relu"), ("neg", "Neg"), ("abs", "Abs"), ("sign", "Sign"))
+        for name, op_type in (("neg", "Neg"), ("abs", "Abs"), ("sign", "Sign"))
     },
     **{
         f"aten.{name}.default": _function(name.capitalize())
         for name in (
             "exp", "log", "sqrt", "reciprocal", "sin", "cos", "erf", "floor", "ceil", "sigmoid",
-            "tanh", "selu", "mish",
+            "tanh", "relu", "selu", "mish", "round",
         )
     },
-    "aten.round.default": _round,
     "aten.rsqrt.default": _rsqrt,
     "aten.square.default": _square,
     "aten.silu.default": _silu,

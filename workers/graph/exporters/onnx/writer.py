@@ -10,7 +10,7 @@ from onnx import NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto,
 from workers.graph.graph import TensorSpec
 
 OPSET = 20
-_FORMAT = 10  # that of the first release of ONNX with opsets above 20; runtimes read it
+_FORMAT = 9  # came with that opset
 _NOWHERE = "weights"
 
 _ELEMENT_TYPES = {
