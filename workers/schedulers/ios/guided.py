@@ -2,7 +2,8 @@
 
 The single Units, the stages of the greedy schedule and some at random are measured. A model
 (``contention``, corrected by ``resemblance``) is fitted to all that was measured and says for every
-other option what it expects and how far it may be off. What may be part of a better schedule
+other option what it expects and how far it may be off. Where corrections by resemblance make
+forecasts worse, it does without (``track_record``). What may be part of a better schedule
 (``outlook``) is measured, the model is fitted again, and so on until no schedule is hoped to be
 better than the best measured one, until nothing better was found for long, or until as much was
 measured as may be. What is found is not proven to be the optimum.
@@ -20,6 +21,7 @@ from workers.schedulers.ios.facts import LEAST_MS, PartFacts, facts_of
 from workers.schedulers.ios.guides import Question
 from workers.schedulers.ios.knowledge import Knowledge
 from workers.schedulers.ios.outlook import TOLERANCE, Outlook, look
+from workers.schedulers.ios.track_record import TrackRecord
 
 SHARE, LEAST = 0.02, 8
 """At most this share of a part's options is measured, but so many for each Unit in any case: the
@@ -41,7 +43,8 @@ as many, the search took twice as long and found less: it then rather refines wh
 
 _HOPEFUL = 0.6
 """Of what may be measured: until then, a model that was fitted to little is not trusted that
-nothing better is left."""
+nothing better is left. With 1.0, 29 searches of blocks of NASNet-A-Large measured 159 options on
+average in place of 141, and found the same."""
 
 
 class Guided:
@@ -59,6 +62,7 @@ class Guided:
         self._random = np.random.default_rng(seed)
         self._queue: list[Question] = []
         self._outlooks: list[Outlook | None] = []
+        self._records: list[TrackRecord] = []
         self._found: list[tuple[float, int]] = []
         self._facts: list[PartFacts] = []
         self._model: Contention | None = None
@@ -84,6 +88,7 @@ class Guided:
         """Stages of all kinds to fit to: greedy ones and random ones."""
         self._facts = [facts_of(known) for known in parts]
         self._outlooks = [None] * len(parts)
+        self._records = [TrackRecord() for _ in parts]
         self._found = [(math.inf, 0)] * len(parts)
         questions: list[Question] = []
         for index, known in enumerate(parts):
@@ -134,6 +139,9 @@ class Guided:
 
     def _look_at(self, index: int, known: Knowledge, model: Contention) -> list[Question]:
         left = self._left(index, known)
+        last, record = self._outlooks[index], self._records[index]
+        if last is not None and last.forecast is not None:
+            record.score(last.forecast, known.latencies)
         outlook = self._outlooks[index] = look(
             known,
             self._facts[index],
@@ -145,6 +153,7 @@ class Guided:
                 max(_LEAST_WANTED, min(_MOST_WANTED, _measured(known) // 8)),
             ),
             hopeful=left > (1 - _HOPEFUL) * self._most(index, known),
+            corrected=record.for_corrections,
         )
         return [(index, option) for option in outlook.wanted]
 

@@ -4,7 +4,8 @@ For every unmeasured option the dynamic program says how fast the best schedule 
 with measured latencies where there are any and expected ones elsewhere. What is uncertain is given
 the chance to be good: some standard deviations are taken off, more of them for the option itself
 than for the others of its schedule, which are not all lucky at once. No expectation is below the
-floor of its option.
+floor of its option. Expectations are corrected by ``resemblance`` where that has not proven poor
+(``track_record``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from workers.schedulers.ios.knowledge import Knowledge
 from workers.schedulers.ios.paths import Latencies, around_stages, costs, costs_to_go
 from workers.schedulers.ios.resemblance import Resemblance
 from workers.schedulers.ios.space import Space
+from workers.schedulers.ios.track_record import Forecast
 
 TOLERANCE = 0.002
 """A schedule that may be faster by this part is not looked for: measurements scatter by more."""
@@ -40,10 +42,12 @@ paths. More would make a look at RandWire's largest block take longer than 0.3 s
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Of one part: what the model expects of its best schedule, in ms, and what to measure."""
+    """Of one part: what the model expects of its best schedule, in ms, what to measure, and what is
+    expected of that with corrections and without, as far as there are any."""
 
     expected: float
     wanted: tuple[int, ...]
+    forecast: Forecast | None = None
 
 
 def look(
@@ -53,10 +57,12 @@ def look(
     deviation: float,
     count: int,
     hopeful: bool,
+    corrected: bool = True,
 ) -> Outlook:
     """Where a part stands, given what a model expects of its options and how far it is off by root
     mean square. At most ``count`` options are wanted. If ``hopeful``, all of a schedule may be as
-    lucky as the option itself once nothing else is left to hope for."""
+    lucky as the option itself once nothing else is left to hope for. If ``corrected``, they are
+    chosen by what resemblance makes of the expectations; if not, that is only forecast."""
     space, stage, unmeasured = known.part.space, known.options.stage, known.unmeasured()
     best = known.standing.best.latency_ms
     if not unmeasured.any():
@@ -74,24 +80,46 @@ def look(
     through = _around(space, stage, hoped(OPTIMISM)) + np.where(failed, expected, hoped(OPTIMISM))
     near = _first(through, unmeasured & (through < best), _RESEMBLING)
     like = _first(through, ~unmeasured & facts.of_several, _RESEMBLED)
+    plain, resembling = (mean, scatter), (mean, scatter)
     if len(near) and len(like):
-        weights = facts.alone[0][:, None]
-        # What failed has to be run one by one instead; what resembles it may have to, too.
-        one_by_one = (facts.groups.units[:, stage[like]] * weights).sum(axis=0)
-        took = np.where(failed[like], one_by_one, known.latencies[like])
-        errors = np.log(np.maximum(took, LEAST_MS) / expected[like])
-        off, deviations = Resemblance(
-            (facts.groups.units[:, stage[like]] * weights).T, facts.kind[like], errors
-        ).expected((facts.groups.units[:, stage[near]] * weights).T, facts.kind[near])
-        mean[near] = np.maximum(expected[near] * np.exp(off), floor[near])
-        scatter[near] = np.maximum(deviations, _LEAST_DEVIATION)
+        off, deviations = _resemblance(known, facts, expected, like, near)
+        resembling = mean.copy(), scatter.copy()
+        resembling[0][near] = np.maximum(expected[near] * np.exp(off), floor[near])
+        resembling[1][near] = np.maximum(deviations, _LEAST_DEVIATION)
+        if corrected:
+            mean, scatter = resembling
     likely = min(best, float(costs(space, _of_stages(space, stage, mean))[-1]))
     for around in (OPTIMISM_AROUND, OPTIMISM) if hopeful else (OPTIMISM_AROUND,):
         through = _around(space, stage, hoped(around)) + hoped(OPTIMISM)
         wanted = _first(through, unmeasured & (through < best * (1 - TOLERANCE)), count)
         if len(wanted):
             break
-    return Outlook(likely, tuple(wanted.tolist()))
+    told = np.intersect1d(wanted, near) if len(like) else near[:0]
+    forecast = Forecast(
+        told,
+        (np.log(plain[0][told]), plain[1][told]),
+        (np.log(resembling[0][told]), resembling[1][told]),
+    )
+    return Outlook(likely, tuple(wanted.tolist()), forecast)
+
+
+def _resemblance(
+    known: Knowledge,
+    facts: PartFacts,
+    expected: Latencies,
+    like: NDArray[np.intp],
+    near: NDArray[np.intp],
+) -> tuple[Latencies, Latencies]:
+    """Mean and standard deviation of the relative errors of options ``near``, by the errors of the
+    measured options ``like``."""
+    stage, weights = known.options.stage, facts.alone[0][:, None]
+    # What failed has to be run one by one instead; what resembles it may have to, too.
+    one_by_one = (facts.groups.units[:, stage[like]] * weights).sum(axis=0)
+    took = np.where(np.isinf(known.latencies[like]), one_by_one, known.latencies[like])
+    errors = np.log(np.maximum(took, LEAST_MS) / expected[like])
+    return Resemblance(
+        (facts.groups.units[:, stage[like]] * weights).T, facts.kind[like], errors
+    ).expected((facts.groups.units[:, stage[near]] * weights).T, facts.kind[near])
 
 
 def _around(space: Space, stage: NDArray[np.int32], latencies: Latencies) -> Latencies:
