@@ -385,7 +385,9 @@ CASES = [
     case("unsqueeze.default", x(2, 3), 1),
     case("unsqueeze.default", x(2, 3), -1),
     case("permute.default", x(2, 3, 4), (2, 0, -2)),
+    case("permute.default", x(), ()),
     case("transpose.int", x(2, 3, 4), 1, -1),
+    case("transpose.int", x(3), 0, -1),
     case("t.default", x(2, 3)),
     case("t.default", x(3)),
     case("expand.default", x(2, 1, 3), (4, -1, 5, 3)),
@@ -442,7 +444,7 @@ def test_a_mask_of_attention_says_what_counts() -> None:
     target = "scaled_dot_product_attention.default"
     arguments = (x(1, 2, 3, 8), x(1, 2, 5, 8), x(1, 2, 5, 8), x(3, 5, dtype="bool"))
     graph, weights, inputs = graph_of(target, arguments, {})
-    inputs["x3"][:, 0] = True
+    inputs["x3"][0] = False  # nothing at all
     assert_agrees(graph, weights, inputs)
 
 
@@ -588,3 +590,21 @@ def test_weights_given_beside_a_model_are_constants_to_the_runtime(tmp_path: Pat
     ]
     assert kinds[0] == kinds[1]
     assert ("Relu", "") not in kinds[0]  # it became a part of the convolution
+
+
+def test_a_root_mean_square_normalisation_is_one_kernel(tmp_path: Path) -> None:
+    operators = [
+        call("s", "square.default", X),
+        call("m", "mean.dim", ValueRef("s"), (-1,), True),
+        call("a", "add.Tensor", ValueRef("m"), 1e-6),
+        call("r", "rsqrt.default", ValueRef("a")),
+        call("n", "mul.Tensor", X, ValueRef("r")),
+        call("o", "mul.Tensor", W, ValueRef("n")),
+    ]
+    shapes = dict.fromkeys("xsno", (1, 6, 32)) | dict.fromkeys("mar", (1, 6, 1)) | {"w": (32,)}
+    graph, weights = one_unit(operators, shapes, ("o",))
+    inputs = random_inputs(graph, 1)
+    exported = assert_agrees(graph, weights, inputs)
+    by_onnx_runtime(exported, weights, inputs, tmp_path / "optimised.onnx")
+    (node,) = onnx.load(tmp_path / "optimised.onnx").graph.node
+    assert node.op_type == "SimplifiedLayerNormalization"

@@ -23,16 +23,16 @@ def _unsqueeze(call: Call) -> str:
 
 def _permute(call: Call) -> str:
     x = call.value("self")
-    return call.node("Transpose", x, perm=call.axes("dims", x.rank)) if x.rank else x.name
+    order = call.axes("dims", x.rank)
+    return call.node("Transpose", x, perm=order) if x.rank else x.name
 
 
 def _transpose(call: Call) -> str:
     x = call.value("self")
-    order = list(range(x.rank))
-    if x.rank < 2:
-        call.argument("dim0"), call.argument("dim1")
-        return x.name
     first, second = call.axis("dim0", x.rank), call.axis("dim1", x.rank)
+    if x.rank < 2:
+        return x.name
+    order = list(range(x.rank))
     order[first], order[second] = second, first
     return call.node("Transpose", x, perm=order)
 

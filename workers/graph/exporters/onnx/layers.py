@@ -244,7 +244,10 @@ def _attention(call: Call) -> str:
         scores = call.node("Where", mask, scores, call.scalar(-math.inf, query.dtype))
     elif mask:
         scores = call.node("Add", scores, call.cast(mask, query.dtype))
-    return call.node("MatMul", call.node("Softmax", scores, axis=-1), value)
+    shares = call.node("Softmax", scores, axis=-1)
+    if mask and mask.dtype == "bool":  # where nothing counts, the result is nought to torch
+        shares = call.node("Where", mask, shares, call.scalar(0, query.dtype))
+    return call.node("MatMul", shares, value)
 
 
 LAYERS: dict[str, Description] = {

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from onnx import NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto, helper
 
 from workers.graph.graph import TensorSpec
 
@@ -13,12 +12,10 @@ OPSET = 20
 _FORMAT = 9  # came with that opset
 _NOWHERE = "weights"
 
+# TensorProto.DataType of the standard's onnx.proto.
 _ELEMENT_TYPES = {
-    "float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16,
-    "bfloat16": TensorProto.BFLOAT16, "int64": TensorProto.INT64, "int32": TensorProto.INT32,
-    "int16": TensorProto.INT16, "int8": TensorProto.INT8, "uint64": TensorProto.UINT64,
-    "uint32": TensorProto.UINT32, "uint16": TensorProto.UINT16, "uint8": TensorProto.UINT8,
-    "bool": TensorProto.BOOL,
+    "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7,
+    "bool": 9, "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16,
 }  # fmt: skip
 
 
@@ -28,46 +25,53 @@ class ExportError(Exception):
 
 def element_type(dtype: str) -> int:
     """ONNX's number of torch's element type."""
-    return int(_ELEMENT_TYPES[dtype])
+    return _ELEMENT_TYPES[dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    op_type: str
+    inputs: Sequence[str]
+    results: Sequence[str]
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    values: Sequence[float]
+    spec: TensorSpec
 
 
 class ModelWriter:
-    """Takes a model's parts in any order that computes before it reads."""
+    """Takes a model's parts; what is computed before what reads it."""
 
     def __init__(self) -> None:
-        self._inputs: list[ValueInfoProto] = []
-        self._outputs: list[ValueInfoProto] = []
-        self._nodes: list[NodeProto] = []
-        self._initializers: list[TensorProto] = []
-        self._constants: dict[tuple[Any, ...], str] = {}
+        self._inputs: dict[str, TensorSpec] = {}
+        self._weights: dict[str, TensorSpec] = {}
+        self._outputs: dict[str, TensorSpec] = {}
+        self._constants: dict[str, _Constant] = {}
+        self._known_constants: dict[tuple[Any, ...], str] = {}
+        self._nodes: list[_Node] = []
         self._made = 0
-        self._results: dict[str, str] = {}
+        self._returned: dict[str, str] = {}
 
     def input(self, name: str, spec: TensorSpec) -> str:
-        self._inputs.append(_value_info(name, spec))
+        self._inputs[name] = spec
         return name
 
     def weight(self, name: str, spec: TensorSpec) -> str:
         """An initializer without content, for whoever makes a session to give."""
-        tensor = TensorProto(
-            name=name,
-            dims=spec.shape,
-            data_type=element_type(spec.dtype),
-            data_location=TensorProto.EXTERNAL,
-        )
-        tensor.external_data.append(StringStringEntryProto(key="location", value=_NOWHERE))
-        self._initializers.append(tensor)
+        self._weights[name] = spec
         return name
 
     def constant(self, values: Sequence[float], shape: tuple[int, ...], dtype: str) -> str:
         """A small tensor whose content is part of the model; equal ones are one."""
-        key = (tuple(map(repr, values)), shape, dtype)
-        if key not in self._constants:
+        key = (tuple(map(repr, values)), shape, dtype)  # -0.0 is equal to 0.0
+        if key not in self._known_constants:
             name = f"constant_{len(self._constants)}"
-            self._constants[key] = name
-            tensor = helper.make_tensor(name, element_type(dtype), shape, values)
-            self._initializers.append(tensor)
-        return self._constants[key]
+            self._known_constants[key] = name
+            self._constants[name] = _Constant(values, TensorSpec(shape, dtype))
+        return self._known_constants[key]
 
     def nodes(
         self, op_type: str, inputs: Sequence[str], count: int, **attributes: Any
@@ -75,34 +79,54 @@ class ModelWriter:
         """A node of ``count`` results; an input that is not given is an empty name."""
         results = [f"value_{self._made + number}" for number in range(count)]
         self._made += count
-        self._nodes.append(helper.make_node(op_type, inputs, results, **attributes))
+        self._nodes.append(_Node(op_type, inputs, results, attributes))
         return results
 
     def output(self, name: str, value: str, spec: TensorSpec) -> None:
         """Return ``value``. It takes the output's name, unless it has to keep the one it has."""
-        self._outputs.append(_value_info(name, spec))
-        if value.startswith("value_") and value not in self._results:
-            self._results[value] = name
+        self._outputs[name] = spec
+        if value.startswith("value_") and value not in self._returned:
+            self._returned[value] = name
         else:
-            self._nodes.append(
-                helper.make_node("Identity", [self._results.get(value, value)], [name])
-            )
+            self._nodes.append(_Node("Identity", [value], [name], {}))
 
     def model(self) -> bytes:
-        for node in self._nodes:
-            for names in (node.input, node.output):
-                renamed = [self._results.get(name, name) for name in names]
-                del names[:]
-                names.extend(renamed)
+        """The serialised ModelProto."""
+        from onnx import TensorProto, helper  # noqa: PLC0415  # optional, and slow to import
+
+        def stated(values: Mapping[str, TensorSpec]) -> list[Any]:
+            return [
+                helper.make_tensor_value_info(name, element_type(spec.dtype), spec.shape)
+                for name, spec in values.items()
+            ]
+
+        def renamed(names: Sequence[str]) -> list[str]:
+            return [self._returned.get(name, name) for name in names]
+
+        initializers = []
+        for name, spec in self._weights.items():
+            tensor = TensorProto(
+                name=name,
+                dims=spec.shape,
+                data_type=element_type(spec.dtype),
+                data_location=TensorProto.EXTERNAL,
+            )
+            tensor.external_data.add(key="location", value=_NOWHERE)
+            initializers.append(tensor)
+        for name, constant in self._constants.items():
+            spec = constant.spec
+            initializers.append(
+                helper.make_tensor(name, element_type(spec.dtype), spec.shape, constant.values)
+            )
+        nodes = [
+            helper.make_node(n.op_type, renamed(n.inputs), renamed(n.results), **n.attributes)
+            for n in self._nodes
+        ]
         graph = helper.make_graph(
-            self._nodes, "unit", self._inputs, self._outputs, self._initializers
+            nodes, "unit", stated(self._inputs), stated(self._outputs), initializers
         )
         model = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_FORMAT
         )
         content: bytes = model.SerializeToString(deterministic=True)
         return content
-
-
-def _value_info(name: str, spec: TensorSpec) -> ValueInfoProto:
-    return helper.make_tensor_value_info(name, element_type(spec.dtype), spec.shape)
