@@ -41,7 +41,8 @@ SIDE_BY_SIDE := $(patsubst %,tests/end_to_end/test_end_to_end_%.py,jobs browser 
   deploy hardware) \
   $(wildcard $(addprefix tests/devices/test_devices_,sim*.py cuda*.py providers_aten.py \
   providers_gpu.py)) $(wildcard $(addprefix tests/measure/test_measure_,compare.py cpu_model.py \
-  environment.py explain.py profile_index.py roofline.py statistics.py tournament.py verify.py zoo.py))
+  environment.py explain.py parallel_*.py profile_index.py roofline.py statistics.py tournament.py \
+  verify.py zoo.py))
 
 unit: dev chromium
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(SIDE_BY_SIDE)
