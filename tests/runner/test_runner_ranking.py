@@ -119,3 +119,15 @@ def test_the_baseline_may_be_the_best(beside: TournamentResult | None) -> None:
     found = rank(ours, beside, BASELINE)
     assert (found.best, found.tied_with, found.keep) == ("sequential", (), None)
     assert sorted(one.place for one in found.standings) == list(range(1, len(found.standings) + 1))
+
+
+def test_who_was_in_the_second_final_has_its_latency_from_there() -> None:
+    """So that it can be held against the alternatives': the machine may have become slower."""
+    beside = result("ios", {"ios": 1.4, "eager": 1.3, "sequential": 1.0})
+    compared = rank(IOS, beside, BASELINE).of("ios").comparison
+    assert compared is not None
+    assert compared.speedup == pytest.approx(1.4)
+    early = tuple(replace(one, final=one.name != "ios") for one in beside.standings)
+    compared = rank(IOS, replace(beside, standings=early), BASELINE).of("ios").comparison
+    assert compared is not None
+    assert compared.speedup == pytest.approx(1.5)

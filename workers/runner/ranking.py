@@ -36,7 +36,8 @@ def rank(ours: TournamentResult, beside: TournamentResult | None, baseline: str)
     Two tournaments, as an alternative that is far ahead would throw all of ours out of a common one
     before it is known which of them is the best. What is delivered must not be slower than the
     baseline in either: if the second, in its final, cannot tell them apart, or finds it slower, it
-    is the baseline.
+    is the baseline. Whoever is in the second's final has its latency from there, so that it can be
+    held against those of the alternatives.
     """
     best, tied, keep = ours.winner, ours.tied_with, None
     if beside is not None:
@@ -57,8 +58,8 @@ def rank(ours: TournamentResult, beside: TournamentResult | None, baseline: str)
         if standing.name not in standings:
             standings[standing.name] = standing
             rungs[standing.name] = len(beside.rungs) if beside is not None else 0
-        elif standing.dropped and standing.name in (best, ours.winner):
-            standings[standing.name] = replace(standings[standing.name], dropped=standing.dropped)
+        elif standing.name in (best, ours.winner, baseline):
+            standings[standing.name] = _both(standings[standing.name], standing)
 
     def merit(name: str) -> tuple[bool, bool, float]:
         compared = standings[name].comparison
@@ -74,6 +75,12 @@ def rank(ours: TournamentResult, beside: TournamentResult | None, baseline: str)
         for place, name in enumerate(sorted(standings, key=merit), start=1)
     )
     return Ranking(placed, best, tied, keep, rungs)
+
+
+def _both(first: Standing, second: Standing) -> Standing:
+    """What is told of a contender of both tournaments."""
+    measured = second if second.final and second.comparison is not None else first
+    return replace(first, comparison=measured.comparison, dropped=second.dropped or first.dropped)
 
 
 def _still_faster(standing: Standing) -> bool:
