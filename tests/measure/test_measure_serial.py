@@ -12,8 +12,9 @@ from support.schedules import sequential
 
 from workers.devices.base import DeviceError
 from workers.graph.graph import Graph
+from workers.measure.effort import Effort
 from workers.measure.measurement import Failure, Measurement
-from workers.measure.serial import Candidate, Effort, SerialMeasurer, warm_up
+from workers.measure.serial import Candidate, SerialMeasurer, warm_up
 from workers.schedules.lower import lower
 from workers.schedules.plan import Plan
 

@@ -15,26 +15,11 @@ from torch import Tensor
 from workers.devices.base import Device, DeviceError, Executable, Surroundings
 from workers.graph.graph import Graph
 from workers.graph.random_inputs import random_inputs
+from workers.measure.effort import USUAL, Effort, never
 from workers.measure.layouts import Layout, laid_out
 from workers.measure.measurement import Failure, Measurement, Round
 from workers.measure.statistics import median
 from workers.schedules.plan import Plan
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How long to measure a candidate, in ms: repeats fill ``target_ms`` within their bounds, and
-    fewer than ``min_repeats`` are made only past ``limit_ms``, never fewer than two."""
-
-    target_ms: float = 30.0
-    limit_ms: float = 300.0
-    min_repeats: int = 10
-    max_repeats: int = 100
-    warm_up_ms: float = 100.0
-
-    def repeats(self, latency_ms: float) -> int:
-        wanted = min(max(self.target_ms / latency_ms, self.min_repeats), self.max_repeats)
-        return max(2, min(math.ceil(wanted), int(self.limit_ms / latency_ms)))
 
 
 @dataclass(frozen=True)
@@ -95,11 +80,6 @@ class Measurer(Protocol):
         ...
 
 
-def never() -> bool:
-    """The budget that is never used up."""
-    return False
-
-
 def ignore_measurement(position: int, measurement: Measurement) -> None:
     """Told of measurements, does nothing with them."""
 
@@ -113,7 +93,7 @@ class SerialMeasurer:
     """Measures on ``device``, with random inputs from ``seed``. Failures are measurements."""
 
     device: Device
-    effort: Effort = Effort()
+    effort: Effort = USUAL
     seed: int = 0
     _rounds: int = field(default=0, init=False)
 

@@ -1,0 +1,137 @@
+"""What holds for every measurer of candidates in other processes, and what DOPpler adds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.subjects import Crowded, Ending, Spinning
+
+from workers.measure.effort import Effort
+from workers.measure.parallel.doppler import DopplerMeasurer
+from workers.measure.parallel.failures import FailureKind
+from workers.measure.parallel.fixed import FixedMeasurer
+from workers.measure.parallel.pool import WorkerPool
+from workers.measure.parallel.react import Branch, Cause, ReactPolicy
+from workers.measure.parallel.rounds import ParallelRound, SubjectMeasurer
+
+EFFORT = Effort(target_ms=5, limit_ms=20, min_repeats=3, max_repeats=5, warm_up_ms=5)
+SMALL = ReactPolicy(max_dp=3)
+
+MEASURERS: dict[str, Callable[[WorkerPool], SubjectMeasurer]] = {
+    "serial": lambda pool: FixedMeasurer(pool, 1, EFFORT),
+    "naive": lambda pool: FixedMeasurer(pool, 3, EFFORT),
+    "doppler": lambda pool: DopplerMeasurer(pool, EFFORT, SMALL),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def importable() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+        yield
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[WorkerPool]:
+    with WorkerPool(["cpu"]) as made:
+        yield made
+
+
+@pytest.fixture(params=MEASURERS)
+def measurer(request: pytest.FixtureRequest, pool: WorkerPool) -> SubjectMeasurer:
+    return MEASURERS[request.param](pool)
+
+
+def test_latencies_are_in_the_order_of_the_candidates(measurer: SubjectMeasurer) -> None:
+    took = (1.0, 4.0, 2.0, 8.0, 1.0, 3.0)
+    rounds: list[ParallelRound] = []
+    found = measurer.measure([Spinning(ms) for ms in took], rounds.append)
+    for taken, ms in zip(found, took, strict=True):
+        assert taken is not None
+        assert taken.device_ms == pytest.approx(ms, rel=0.3)
+        assert taken.wall_ms > 0.99 * taken.device_ms
+        assert taken.failure is None
+    assert [one.number for one in rounds] == list(range(1, len(rounds) + 1))
+    assert [taken for one in rounds for taken in one.taken] == found
+    for one in rounds:
+        assert len(one.taken) <= max(one.degree_of_parallelism, len(took) // len(rounds))
+        assert len(one.outcomes) == len(one.taken) + one.remeasured
+        assert one.duration_s > 0
+
+
+def test_a_failure_is_an_infinite_latency_with_its_kind(measurer: SubjectMeasurer) -> None:
+    ends = ["", "wrong", "crash", "", "memory", "compile"]
+    found = measurer.measure([Ending(1.0, how) for how in ends])
+    kinds = {
+        "wrong": FailureKind.WRONG_RESULT,
+        "crash": FailureKind.CRASH,
+        "memory": FailureKind.OUT_OF_MEMORY,
+        "compile": FailureKind.COMPILE,
+    }
+    for taken, how in zip(found, ends, strict=True):
+        assert taken is not None
+        assert taken.failure is kinds.get(how)
+        assert math.isinf(taken.latency_ms) == bool(how)
+        assert bool(taken.reason) == bool(how)
+
+
+def test_what_is_not_begun_in_time_is_none(measurer: SubjectMeasurer) -> None:
+    assert measurer.measure([Spinning(1.0)] * 2, expired=lambda: True) == [None, None]
+
+
+def test_nothing_to_measure_is_no_round(measurer: SubjectMeasurer) -> None:
+    rounds: list[ParallelRound] = []
+    assert measurer.measure([], rounds.append) == []
+    assert rounds == []
+
+
+def test_doppler_measures_more_at_once_while_that_is_accurate(pool: WorkerPool) -> None:
+    """A thread's own clock does not count what others do."""
+    measurer = DopplerMeasurer(pool, EFFORT, ReactPolicy(max_dp=3, tau=0.5))
+    rounds: list[ParallelRound] = []
+    measurer.measure([Spinning(2.0)] * 10, rounds.append)
+    assert [one.degree_of_parallelism for one in rounds] == [1, 3, 3, 3]
+    assert rounds[0].remeasured == 0, "it was alone"
+    assert all(one.remeasured >= 1 for one in rounds[1:])
+    assert all(one.delta_mean < 0.5 for one in rounds)
+    steps = [one.react for one in rounds]
+    assert all(step is not None and step.cause is Cause.ACCURATE for step in steps)
+    assert measurer.state is not None
+    assert measurer.state.d_p == 3
+
+
+def test_what_only_parallelism_fails_is_measured_and_lowers_the_degree(
+    pool: WorkerPool, tmp_path: Path
+) -> None:
+    crowded = [Crowded(1.0, str(tmp_path), most=2)] * 7
+    measurer = DopplerMeasurer(pool, EFFORT, ReactPolicy(max_dp=3, tau=0.3))
+    rounds: list[ParallelRound] = []
+    found = measurer.measure(crowded, rounds.append)
+    assert all(taken is not None and math.isfinite(taken.latency_ms) for taken in found)
+    second = rounds[1]
+    assert second.degree_of_parallelism == 3
+    assert second.due_to_parallelism >= 1
+    assert second.react is not None
+    assert second.react.branch is Branch.MULTIPLICATIVE_DECREASE
+    assert second.react.cause in (Cause.FAILURES, Cause.DEVIATION_AND_FAILURES)
+    assert rounds[2].degree_of_parallelism == 2
+
+
+def test_it_goes_on_from_the_state_of_another(pool: WorkerPool) -> None:
+    first = DopplerMeasurer(pool, EFFORT, SMALL)
+    first.measure([Spinning(1.0)])
+    second = DopplerMeasurer(pool, EFFORT, SMALL, state=first.state, done=first.done)
+    rounds: list[ParallelRound] = []
+    second.measure([Spinning(1.0)] * 3, rounds.append)
+    assert (rounds[0].number, rounds[0].degree_of_parallelism) == (2, 3)
+
+
+def test_the_best_are_ranked_by_measuring_them_alone(pool: WorkerPool) -> None:
+    measurer = DopplerMeasurer(pool, EFFORT, SMALL)
+    subjects = [Spinning(4.0), Spinning(2.0), Ending(1.0, "crash")]
+    ranked = measurer.rank(subjects, [4.0, 2.0, math.inf])
+    assert list(ranked) == [1], "one percent of three, and at least one"
+    assert ranked[1].alone_ms == pytest.approx(2.0, rel=0.3)

@@ -1,0 +1,274 @@
+"""The Precise Parallel Measurer's processes (DOPpler, Section 4.2, Algorithm 1).
+
+Candidates are measured by processes that stay, so many at once on each device as the degree of
+parallelism says. A process that takes too long is killed and replaced: nothing that it would still
+have said can reach another candidate. Departure: Algorithm 1 takes ``d_p × G`` candidates at a
+time; here the next one begins when any has ended, so that one straggler leaves no process idle.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Self
+
+from workers.measure.effort import Effort, never
+from workers.measure.parallel.failures import FailureKind
+from workers.measure.parallel.subject import Outcome, Reading, Subject
+from workers.measure.parallel.worker import READY
+
+_MODULE = "workers.measure.parallel.worker"
+_STARTING_S, _ENDING_S = 120.0, 5.0
+"""How long a process may take to be ready, and to end once it no longer listens."""
+
+Told = Callable[[Outcome], None]
+
+
+class PoolError(RuntimeError):
+    """A measuring process that could not be started; the message says what it left behind."""
+
+
+class WorkerPool:
+    """Processes on ``devices`` (named as ``Subject.open`` takes them), started when first needed.
+
+    Not for several threads at once. ``close`` kills what is left.
+    """
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        if not devices:
+            raise ValueError("a pool needs at least one device")
+        self._devices = tuple(devices)
+        self._idle: dict[str, list[_Worker]] = {device: [] for device in devices}
+        self._busy: list[_Worker] = []
+        self._started = 0
+        self._token = 0
+        self._made = time.monotonic()
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Where it measures."""
+        return self._devices
+
+    @property
+    def started(self) -> int:
+        """How many processes were ever started."""
+        return self._started
+
+    def measure(
+        self,
+        subjects: Sequence[Subject],
+        degree: int,
+        timeout_s: float,
+        effort: Effort,
+        told: Told = lambda outcome: None,
+        expired: Callable[[], bool] = never,
+        places: Sequence[str] | None = None,
+    ) -> list[Outcome | None]:
+        """Measure every candidate, ``degree`` (d_p) at once on each device, each for at most
+        ``timeout_s``. ``told`` hears of each outcome at once. Once ``expired`` is true none is
+        begun any more; those left are None. ``places`` has the device of each candidate, where
+        that matters."""
+        if degree < 1:
+            raise ValueError(f"the degree of parallelism is {degree}, and must be at least 1")
+        outcomes: list[Outcome | None] = [None] * len(subjects)
+        waiting = list(range(len(subjects)))
+        try:
+            while True:
+                while waiting and not expired():
+                    found = self._next(waiting, degree, places)
+                    if found is None:
+                        break
+                    position, device = found
+                    waiting.remove(position)
+                    self._begin(position, subjects, device, timeout_s, effort)
+                if not self._busy:
+                    return outcomes
+                for outcome in self._ended():
+                    outcomes[outcome.position] = outcome
+                    told(outcome)
+        except BaseException:
+            self._forget_busy()
+            raise
+
+    def close(self) -> None:
+        """Kill every process. Safe to call twice."""
+        self._forget_busy()
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _next(
+        self, waiting: Sequence[int], degree: int, places: Sequence[str] | None
+    ) -> tuple[int, str] | None:
+        """The first candidate that may begin, and where: on the device with the fewest in flight,
+        unless it has its place."""
+        flying = dict.fromkeys(self._devices, 0)
+        for worker in self._busy:
+            flying[worker.device] += 1
+        free = [device for device in self._devices if flying[device] < degree]
+        for position in waiting if free else ():
+            if places is None:
+                return position, min(free, key=flying.__getitem__)
+            if places[position] in free:
+                return position, places[position]
+        return None
+
+    def _begin(
+        self,
+        position: int,
+        subjects: Sequence[Subject],
+        device: str,
+        timeout_s: float,
+        effort: Effort,
+    ) -> None:
+        idle = self._idle[device]
+        if not idle:
+            idle.append(_Worker(device, self._started))
+            self._started += 1
+        self._token += 1
+        worker = idle[-1]
+        worker.order(self._token, position, subjects[position], effort, timeout_s)
+        self._busy.append(idle.pop())
+
+    def _ended(self) -> list[Outcome]:
+        """Wait until some candidate has ended, by itself or because its time is up."""
+        left = min(worker.deadline for worker in self._busy) - time.monotonic()
+        ready = set(wait([worker.connection for worker in self._busy], max(0.0, left)))
+        outcomes = []
+        for worker in list(self._busy):
+            if worker.connection in ready:
+                outcome = worker.answer(self._made)
+            elif time.monotonic() >= worker.deadline:
+                outcome = worker.time_out(self._made)
+            else:
+                continue
+            self._busy.remove(worker)
+            if worker.alive:
+                self._idle[worker.device].append(worker)
+            outcomes.append(outcome)
+        return outcomes
+
+    def _forget_busy(self) -> None:
+        while self._busy:
+            self._busy.pop().kill()
+
+
+class _Worker:
+    """One process. After ``time_out`` and after a crash it is gone."""
+
+    def __init__(self, device: str, number: int) -> None:
+        self.device, self._number = device, number
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", _MODULE, str(theirs.fileno()), device],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        self.connection = Connection(ours.detach())
+        self.alive = True
+        self.deadline = 0.0
+        self._position = self._token = 0
+        self._began = 0.0
+        self._timeout_s = 0.0
+        try:
+            if not self.connection.poll(_STARTING_S) or self.connection.recv() != READY:
+                raise PoolError(f"no measuring process was ready within {_STARTING_S:g} s")
+        except (EOFError, OSError) as error:
+            self._bury()
+            raise PoolError(
+                f"a measuring process ended before it was ready ({self._end()})"
+            ) from error
+        except BaseException:
+            self.kill()
+            raise
+
+    def order(
+        self, token: int, position: int, subject: Subject, effort: Effort, timeout_s: float
+    ) -> None:
+        self._token, self._position = token, position
+        self._timeout_s = timeout_s
+        self._began = time.monotonic()
+        self.deadline = self._began + timeout_s
+        # One that died while it was idle says so when its answer is read.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.send((token, subject, effort))
+
+    def answer(self, zero: float) -> Outcome:
+        try:
+            token, *said = self.connection.recv()
+        except (EOFError, OSError):
+            self._bury()
+            return self._outcome(zero, FailureKind.CRASH, self._end())
+        if token != self._token:
+            raise AssertionError(f"worker {self._number} answered order {token}: {self._token}")
+        if isinstance(said[0], Reading):
+            return self._outcome(zero, reading=said[0])
+        return self._outcome(zero, *said)
+
+    def time_out(self, zero: float) -> Outcome:
+        self.kill()
+        reason = f"it took more than {self._timeout_s:g} s"
+        return self._outcome(zero, FailureKind.TIMEOUT, reason)
+
+    def _bury(self) -> None:
+        """After it closed its end: let it end by itself first, as how it did is the reason."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ENDING_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """With all that it started."""
+        if not self.alive:
+            return
+        self.alive = False
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self.connection.close()
+
+    def _outcome(
+        self,
+        zero: float,
+        failure: FailureKind | None = None,
+        reason: str = "",
+        reading: Reading | None = None,
+    ) -> Outcome:
+        return Outcome(
+            position=self._position,
+            device=self.device,
+            worker=self._number,
+            started_s=self._began - zero,
+            ended_s=time.monotonic() - zero,
+            reading=reading,
+            failure=failure,
+            reason=reason,
+        )
+
+    def _end(self) -> str:
+        """How the process ended, in words."""
+        code = self._process.returncode
+        if code < 0:
+            return f"its process was ended by {signal.Signals(-code).name}"
+        return f"its process ended with exit code {code}"
