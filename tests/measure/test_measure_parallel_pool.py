@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def importable() -> Iterator[None]:
 
 @pytest.fixture
 def pool() -> Iterator[WorkerPool]:
-    with WorkerPool(["cpu"]) as made:
+    with closing(WorkerPool(["cpu"])) as made:
         yield made
 
 
@@ -96,7 +97,7 @@ def test_as_many_are_in_flight_as_the_degree_says(pool: WorkerPool, tmp_path: Pa
 
 
 def test_devices_share_the_candidates_unless_each_has_its_place() -> None:
-    with WorkerPool(["cpu", "other"]) as pool:
+    with closing(WorkerPool(["cpu", "other"])) as pool:
         outcomes = measured(pool, *[Spinning(1.0)] * 4)
         assert {outcome.device for outcome in outcomes} == {"cpu", "other"}
         placed = pool.measure([Spinning(1.0)] * 3, 1, 2.0, EFFORT, places=["other"] * 3)
@@ -156,7 +157,10 @@ def _state(pid: int) -> str:
 
 def test_a_process_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workers.measure.parallel.pool._MODULE", "no.such.module")
-    with pytest.raises(PoolError, match="ended before it was ready"), WorkerPool(["cpu"]) as pool:
+    with (
+        pytest.raises(PoolError, match="ended before it was ready"),
+        closing(WorkerPool(["cpu"])) as pool,
+    ):
         pool.measure([Spinning(1.0)], 1, 2.0, EFFORT)
 
 

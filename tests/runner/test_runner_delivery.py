@@ -6,6 +6,7 @@ import json
 import zipfile
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -15,12 +16,13 @@ from support.recorders import Kept
 
 from backend.jobs.schemas import JobSpec
 from workers.devices import open_device
-from workers.devices.base import DeviceError
+from workers.devices.base import DeviceError, Executable, Span, Timeline
 from workers.graph.importers.sandbox import SandboxLimits
 from workers.graph.importers.source import ModelFile
 from workers.graph.serialize import graph_hash, load_graph
 from workers.measure.profile_index import MemoryIndex
-from workers.runner.delivery import Entrants, deliver
+from workers.measure.verify import Case
+from workers.runner.delivery import Entrants, _recorded, deliver
 from workers.runner.importing import import_graph
 from workers.runner.pipeline import run_job
 from workers.runner.quiet import NoisePolicy, Watch
@@ -107,3 +109,17 @@ def test_a_provider_that_the_device_lacks_is_refused_before_anything_runs(tmp_pa
         place = Workplace(device, MemoryIndex(), recorder, tmp_path, LIMITS, noise)
         with pytest.raises(DeviceError, match="kernels of aten, not of inductor"):
             run_job(spec, "squeezenet", source, place)
+
+
+def test_of_several_recorded_runs_the_most_typical_is_shown() -> None:
+    class Scattering:
+        def __init__(self) -> None:
+            self.took = [5.0, 2.2, 9.0, 1.9, 4.0]
+
+        def timeline(self, inputs: object) -> Timeline:
+            return Timeline((Span("u", "conv", 0, 0.0, self.took.pop(0)),))
+
+    executable = Scattering()
+    shown, lost = _recorded(cast("Executable", executable), Case({}, []), 2.0, runs=5)
+    assert shown.spans[0].end_ms == 1.9
+    assert (executable.took, lost) == ([], ())

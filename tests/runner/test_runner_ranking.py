@@ -131,3 +131,12 @@ def test_who_was_in_the_second_final_has_its_latency_from_there() -> None:
     compared = rank(IOS, replace(beside, standings=early), BASELINE).of("ios").comparison
     assert compared is not None
     assert compared.speedup == pytest.approx(1.5)
+
+
+def test_who_is_tied_with_ours_below_a_faster_alternative_is_told_so() -> None:
+    level = result("ios", {"ios": 1.5, "greedy": 1.49, "sequential": 1.0}, tied_with=("greedy",))
+    beside = result("eager", {"eager": 3.0, "ios": 1.5, "sequential": 1.0})
+    found = rank(level, beside, BASELINE)
+    assert (found.keep, found.tied_with) == ("eager", ("greedy",))
+    assert not found.of("greedy").tied
+    assert found.of("greedy").dropped == "tied with ios, and eager is faster than that"

@@ -65,12 +65,19 @@ def rank(ours: TournamentResult, beside: TournamentResult | None, baseline: str)
         compared = standings[name].comparison
         return name != first, name not in level, -compared.speedup if compared else math.inf
 
+    def why_not(name: str) -> str | None:
+        if name == first or name in level:
+            return None
+        if keep is not None and name in tied:
+            return f"tied with {best}, and {keep} is faster than that"
+        return standings[name].dropped
+
     placed = tuple(
         replace(
             standings[name],
             place=place,
             tied=name == first or name in level,
-            dropped=None if name == first or name in level else standings[name].dropped,
+            dropped=why_not(name),
         )
         for place, name in enumerate(sorted(standings, key=merit), start=1)
     )

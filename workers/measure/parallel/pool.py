@@ -17,8 +17,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from types import TracebackType
-from typing import Self
 
 from workers.measure.effort import Effort, never
 from workers.measure.parallel.failures import FailureKind
@@ -104,17 +102,6 @@ class WorkerPool:
         for idle in self._idle.values():
             while idle:
                 idle.pop().kill()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _next(
         self, waiting: Sequence[int], degree: int, places: Sequence[str] | None
