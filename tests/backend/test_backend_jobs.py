@@ -95,7 +95,7 @@ async def test_creating_tells_listeners_and_rings_the_device_after_the_commit(
         ({"ios": {"max_groups_per_stage": -1}}, "ios.max_groups_per_stage", "greater"),
         ({"ios": {"threads": "all"}}, "ios.threads", "'searched' or 'device'"),
         ({"provider": "inductor"}, "provider", "kernels of aten, not of inductor"),
-        ({"provider": "magic"}, "provider", "'aten' or 'inductor'"),
+        ({"provider": "magic"}, "provider", "'inductor' or 'onnxruntime'"),
         ({"allow_noise": "perhaps"}, "allow_noise", "boolean"),
         ({"scheduler": "ios"}, "scheduler", "not permitted"),
         ({"name": "x" * 201}, "name", "200"),
