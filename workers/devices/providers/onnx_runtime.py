@@ -63,7 +63,8 @@ def _function(
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET
     options.intra_op_num_threads = threads
-    # Its threads spin between operators, and not after the last one: others are measured then.
+    # Its threads spin between operators, and not after the last one: others are measured then, and
+    # OpenMP's teams took twice as long beside threads that still spun.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     held = [weight.detach().contiguous().numpy() for weight in weights]
     names = [f"weight_{number}" for number in range(len(held))]
