@@ -9,41 +9,28 @@ from typing import Any
 from workers.graph.exporters.onnx.call import Call, Description, Value
 
 
-def _convolution(call: Call) -> str:
-    x, weight, bias = call.value("input"), call.value("weight"), call.optional("bias")
-    rank = weight.rank - 2
-    if x.rank != weight.rank:
-        raise call.error("its input has no batch dimension")
-    return call.node(
-        "Conv",
-        x,
-        weight,
-        bias,
-        kernel_shape=weight.shape[2:],
-        strides=call.sizes("stride", rank),
-        pads=call.sizes("padding", rank) * 2,
-        dilations=call.sizes("dilation", rank),
-        group=call.whole("groups"),
-    )
+def _convolution(op_type: str, *more: str) -> Description:
+    """Convolutions of any rank; ``more`` are arguments that only this kind has."""
 
+    def describe(call: Call) -> str:
+        x, weight, bias = call.value("input"), call.value("weight"), call.optional("bias")
+        rank = weight.rank - 2
+        if x.rank != weight.rank:
+            raise call.error("its input has no batch dimension")
+        return call.node(
+            op_type,
+            x,
+            weight,
+            bias,
+            kernel_shape=weight.shape[2:],
+            strides=call.sizes("stride", rank),
+            pads=call.sizes("padding", rank) * 2,
+            dilations=call.sizes("dilation", rank),
+            group=call.whole("groups"),
+            **{name: call.sizes(name, rank) for name in more},
+        )
 
-def _transposed_convolution(call: Call) -> str:
-    x, weight, bias = call.value("input"), call.value("weight"), call.optional("bias")
-    rank = weight.rank - 2
-    if x.rank != weight.rank:
-        raise call.error("its input has no batch dimension")
-    return call.node(
-        "ConvTranspose",
-        x,
-        weight,
-        bias,
-        kernel_shape=weight.shape[2:],
-        strides=call.sizes("stride", rank),
-        pads=call.sizes("padding", rank) * 2,
-        output_padding=call.sizes("output_padding", rank),
-        dilations=call.sizes("dilation", rank),
-        group=call.whole("groups"),
-    )
+    return describe
 
 
 def _linear(call: Call) -> str:
@@ -251,10 +238,10 @@ def _attention(call: Call) -> str:
 
 
 LAYERS: dict[str, Description] = {
-    **{f"aten.conv{rank}d.default": _convolution for rank in (1, 2, 3)},
-    "aten.conv_transpose1d.default": _transposed_convolution,
-    "aten.conv_transpose2d.input": _transposed_convolution,
-    "aten.conv_transpose3d.input": _transposed_convolution,
+    **{f"aten.conv{rank}d.default": _convolution("Conv") for rank in (1, 2, 3)},
+    "aten.conv_transpose1d.default": _convolution("ConvTranspose", "output_padding"),
+    "aten.conv_transpose2d.input": _convolution("ConvTranspose", "output_padding"),
+    "aten.conv_transpose3d.input": _convolution("ConvTranspose", "output_padding"),
     "aten.linear.default": _linear,
     "aten.addmm.default": _addmm,
     "aten.mm.default": _product("self", "mat2"),
