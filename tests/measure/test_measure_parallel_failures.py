@@ -5,35 +5,31 @@ from __future__ import annotations
 import pytest
 
 from workers.measure.measurement import Failure
-from workers.measure.parallel.failures import FailureCount, FailureKind, count_failures
+from workers.measure.parallel.failures import FailureCount, count_failures
 
 
 def test_what_neighbours_can_cause_is_repeated() -> None:
-    assert {kind for kind in FailureKind if kind.repeated} == {
-        FailureKind.TIMEOUT,
-        FailureKind.OUT_OF_MEMORY,
-        FailureKind.LAUNCH,
-        FailureKind.CRASH,
+    assert {kind for kind in Failure if kind.repeated} == {
+        Failure.TIMEOUT,
+        Failure.OUT_OF_MEMORY,
+        Failure.LAUNCH,
+        Failure.CRASH,
     }
-
-
-def test_kinds_are_named_as_in_measurements() -> None:
-    assert {kind.value for kind in FailureKind} - {kind.value for kind in Failure} == {"compile"}
 
 
 def test_failures_that_do_not_recur_are_due_to_parallelism() -> None:
     outcomes = [
         None,
-        FailureKind.TIMEOUT,  # recovers
-        FailureKind.OUT_OF_MEMORY,  # recurs as it was
-        FailureKind.LAUNCH,  # recurs as something else
-        FailureKind.WRONG_RESULT,
-        FailureKind.COMPILE,
-        FailureKind.CRASH,  # not repeated
+        Failure.TIMEOUT,  # recovers
+        Failure.OUT_OF_MEMORY,  # recurs as it was
+        Failure.LAUNCH,  # recurs as something else
+        Failure.WRONG_RESULT,
+        Failure.COMPILE,
+        Failure.CRASH,  # not repeated
         None,
-        FailureKind.CRASH,  # recovers
+        Failure.CRASH,  # recovers
     ]
-    repetitions = {1: None, 2: FailureKind.OUT_OF_MEMORY, 3: FailureKind.WRONG_RESULT, 8: None}
+    repetitions = {1: None, 2: Failure.OUT_OF_MEMORY, 3: Failure.WRONG_RESULT, 8: None}
     found = count_failures(outcomes, repetitions)
     assert found == FailureCount(successes=2, due_to_parallelism=2, lasting=4, undecided=1)
 
@@ -53,6 +49,6 @@ def test_a_round_without_failures_and_one_without_candidates() -> None:
     ],
 )
 def test_a_repetition_belongs_to_a_failure(place: int, message: str) -> None:
-    outcomes = [None, FailureKind.WRONG_RESULT, FailureKind.CRASH]
+    outcomes = [None, Failure.WRONG_RESULT, Failure.CRASH]
     with pytest.raises(ValueError, match=message):
         count_failures(outcomes, {place: None})

@@ -11,8 +11,8 @@ import pytest
 from support.subjects import Crowded, Ending, Spinning
 
 from workers.measure.effort import Effort
+from workers.measure.measurement import Failure
 from workers.measure.parallel.doppler import DopplerMeasurer
-from workers.measure.parallel.failures import FailureKind
 from workers.measure.parallel.fixed import FixedMeasurer
 from workers.measure.parallel.pool import WorkerPool
 from workers.measure.parallel.react import Branch, Cause, ReactPolicy
@@ -67,10 +67,10 @@ def test_a_failure_is_an_infinite_latency_with_its_kind(measurer: SubjectMeasure
     ends = ["", "wrong", "crash", "", "memory", "compile"]
     found = measurer.measure([Ending(1.0, how) for how in ends])
     kinds = {
-        "wrong": FailureKind.WRONG_RESULT,
-        "crash": FailureKind.CRASH,
-        "memory": FailureKind.OUT_OF_MEMORY,
-        "compile": FailureKind.COMPILE,
+        "wrong": Failure.WRONG_RESULT,
+        "crash": Failure.CRASH,
+        "memory": Failure.OUT_OF_MEMORY,
+        "compile": Failure.COMPILE,
     }
     for taken, how in zip(found, ends, strict=True):
         assert taken is not None

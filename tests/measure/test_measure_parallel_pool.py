@@ -15,7 +15,7 @@ import pytest
 from support.subjects import Crowded, Ending, Spinning
 
 from workers.measure.effort import Effort
-from workers.measure.parallel.failures import FailureKind
+from workers.measure.measurement import Failure
 from workers.measure.parallel.pool import PoolError, WorkerPool
 from workers.measure.parallel.rounds import device_latency
 from workers.measure.parallel.subject import Outcome, Subject
@@ -58,23 +58,23 @@ def test_one_process_measures_all_that_end_well(pool: WorkerPool) -> None:
 @pytest.mark.parametrize(
     ("how", "kind", "words"),
     [
-        ("memory", FailureKind.OUT_OF_MEMORY, "MemoryError"),
-        ("compile", FailureKind.COMPILE, "no such intrinsic"),
-        ("launch", FailureKind.LAUNCH, "cpu has no such kernel"),
-        ("wrong", FailureKind.WRONG_RESULT, "output 0 differs by 0.5"),
-        ("crash", FailureKind.CRASH, "ended by SIGSEGV"),
-        ("exit", FailureKind.CRASH, "exit code 3"),
-        ("hang", FailureKind.TIMEOUT, "more than 2 s"),
+        ("memory", Failure.OUT_OF_MEMORY, "MemoryError"),
+        ("compile", Failure.COMPILE, "no such intrinsic"),
+        ("launch", Failure.LAUNCH, "cpu has no such kernel"),
+        ("wrong", Failure.WRONG_RESULT, "output 0 differs by 0.5"),
+        ("crash", Failure.CRASH, "ended by SIGSEGV"),
+        ("exit", Failure.CRASH, "exit code 3"),
+        ("hang", Failure.TIMEOUT, "more than 2 s"),
     ],
 )
 def test_each_failure_is_told_apart_and_the_next_candidate_measured(
-    pool: WorkerPool, how: str, kind: FailureKind, words: str
+    pool: WorkerPool, how: str, kind: Failure, words: str
 ) -> None:
     failed, after = measured(pool, Ending(1.0, how), Spinning(1.0))
     assert (failed.reading, failed.failure) == (None, kind)
     assert words in failed.reason
     assert after.reading is not None
-    replaced = kind in (FailureKind.CRASH, FailureKind.TIMEOUT)
+    replaced = kind in (Failure.CRASH, Failure.TIMEOUT)
     assert after.worker == (1 if replaced else 0)
 
 
@@ -82,7 +82,7 @@ def test_the_late_result_of_one_that_timed_out_reaches_nobody(pool: WorkerPool) 
     """It would be there by the time that the second one's is read."""
     slow = Spinning(700.0)  # three runs and more take over two seconds
     outcomes = measured(pool, slow, *[Spinning(1.0)] * 3)
-    assert outcomes[0].failure is FailureKind.TIMEOUT
+    assert outcomes[0].failure is Failure.TIMEOUT
     for outcome in outcomes[1:]:
         assert outcome.reading is not None
         assert device_latency(outcome.reading) < 50
@@ -93,7 +93,7 @@ def test_as_many_are_in_flight_as_the_degree_says(pool: WorkerPool, tmp_path: Pa
     assert all(outcome.reading for outcome in measured(pool, *crowded, degree=3))
     assert pool.started == 3
     failed = measured(pool, *crowded, degree=5)
-    assert FailureKind.OUT_OF_MEMORY in {outcome.failure for outcome in failed}
+    assert Failure.OUT_OF_MEMORY in {outcome.failure for outcome in failed}
 
 
 def test_devices_share_the_candidates_unless_each_has_its_place() -> None:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from workers.measure.measurement import Failure
 from workers.measure.parallel.calibrator import (
     mean_deviation,
     scale_latencies,
     select_remeasurements,
 )
-from workers.measure.parallel.failures import FailureKind, count_failures
+from workers.measure.parallel.failures import count_failures
 from workers.measure.parallel.react import (
     Cause,
     ReactForm,
@@ -41,11 +42,11 @@ class Program:
     def alone(self, candidate: int) -> float:
         return self.latency * (1 + 4 * chance(candidate, 1))
 
-    def beside(self, candidate: int, degree: int) -> float | FailureKind:
+    def beside(self, candidate: int, degree: int) -> float | Failure:
         """A latency measured with ``degree`` at once: half a percent of noise, and interference
         that grows beyond the capacity and meets each candidate differently."""
         if degree > 3 * self.capacity and chance(candidate, 2) < 0.5:
-            return FailureKind.OUT_OF_MEMORY
+            return Failure.OUT_OF_MEMORY
         crowded = max(0.0, degree / self.capacity - 1)
         slower = 0.01 * chance(candidate, 3) + crowded * (0.5 + chance(candidate, 4))
         return self.alone(candidate) * (1 + slower)
@@ -83,11 +84,11 @@ def tune(program: Program, policy: ReactPolicy, count: int = ROUNDS) -> list[Rou
         measured = {c: program.beside(c, degree) for c in range(candidate, candidate + degree)}
         candidate, left = candidate + degree, left - degree
 
-        outcomes = [m if isinstance(m, FailureKind) else None for m in measured.values()]
+        outcomes = [m if isinstance(m, Failure) else None for m in measured.values()]
         failures = count_failures(
             outcomes, {place: None for place, kind in enumerate(outcomes) if kind is not None}
         )
-        good = {c: m for c, m in measured.items() if not isinstance(m, FailureKind)}
+        good = {c: m for c, m in measured.items() if not isinstance(m, Failure)}
         latencies, truth = list(good.values()), [program.alone(c) for c in good]
         remeasured: dict[int, float] = {}
         if degree > 1:

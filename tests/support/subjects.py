@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.measure.parallel.failures import FailureKind
+from workers.measure.measurement import Failure
 from workers.measure.parallel.subject import Run, SubjectError
 
 
@@ -50,14 +50,14 @@ class Ending(Spinning):
         if self.how == "memory":
             raise MemoryError
         if self.how == "compile":
-            raise SubjectError(FailureKind.COMPILE, "no such intrinsic")
+            raise SubjectError(Failure.COMPILE, "no such intrinsic")
         if self.how == "launch":
             raise RuntimeError(f"{device} has no such kernel")
         yield self
 
     def check(self) -> None:
         if self.how == "wrong":
-            raise SubjectError(FailureKind.WRONG_RESULT, "output 0 differs by 0.5")
+            raise SubjectError(Failure.WRONG_RESULT, "output 0 differs by 0.5")
 
     def time(self, repeats: int) -> list[Run]:
         if self.how == "crash":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from workers.graph.graph import Argument, Graph, Operator, ValueRef
+from workers.graph.graph import Argument, Graph, Operator, Unit, ValueRef, references
 
 DIGITS = 32
 
@@ -26,6 +26,25 @@ def signature(graph: Graph, positions: Sequence[int]) -> str:
     where in the graph the Units stand do not count.
     """
     return Signatures(graph).of(positions)
+
+
+def parameters(graph: Graph, unit: Unit) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The Unit's inputs and its weights, each in the order in which its operators first read them:
+    the same order for Units of equal signatures."""
+    read = dict.fromkeys(name for operator in unit.operators for name in _read(operator))
+    made = {name for operator in unit.operators for name in operator.outputs}
+    weights = set(graph.weights)
+    return (
+        tuple(name for name in read if name not in made and name not in weights),
+        tuple(name for name in read if name in weights),
+    )
+
+
+def _read(operator: Operator) -> Iterator[str]:
+    for argument in operator.arguments:
+        yield from references(argument)
+    for _, argument in sorted(operator.keywords, key=itemgetter(0)):
+        yield from references(argument)
 
 
 class Signatures:

@@ -19,13 +19,27 @@ class Failure(StrEnum):
     LAUNCH = "launch"
     WRONG_RESULT = "wrong_result"
     CRASH = "crash"
+    COMPILE = "compile"
     BUDGET = "budget"
 
     @property
     def lasting(self) -> bool:
         """Whether the same candidate would fail in the same way again: then it is worth keeping.
         The others depend on the moment: what else took time or memory, and how much was left."""
-        return self in (Failure.LAUNCH, Failure.WRONG_RESULT)
+        return self in (Failure.LAUNCH, Failure.WRONG_RESULT, Failure.COMPILE)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether parallelism may be to blame, so that DOPpler measures the candidate once more in
+        isolation (Section 4.3).
+
+        Time, memory and launch slots are what neighbours take (Section 4.2), and a process that
+        finds none may crash. Not so what does not compile, as nothing ran beside it. The paper
+        repeats "any failed" measurement, but never looks at results: a wrong one is not repeated
+        here. Neighbours are other processes, which cannot change it; and if it were right the
+        second time, the candidate would have a race and no latency worth having.
+        """
+        return self not in (Failure.WRONG_RESULT, Failure.COMPILE, Failure.BUDGET)
 
 
 @dataclass(frozen=True, slots=True)

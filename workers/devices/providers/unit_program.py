@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import torch
@@ -15,7 +14,8 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from workers.graph.bindings import overload, returns_sequence
-from workers.graph.graph import Argument, DtypeRef, Graph, Operator, Unit, ValueRef, references
+from workers.graph.graph import Argument, DtypeRef, Graph, Unit, ValueRef
+from workers.graph.signature import parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +65,8 @@ class UnitProgram:
 
 def program_of(graph: Graph, unit: Unit) -> UnitProgram:
     """The Unit's program, with its parameters in the order of the structural signature."""
-    read = dict.fromkeys(name for operator in unit.operators for name in _reads(operator))
-    made = {name for operator in unit.operators for name in operator.outputs}
-    constants = set(graph.weights)
-    return UnitProgram(
-        graph,
-        unit,
-        inputs=tuple(name for name in read if name not in made and name not in constants),
-        weights=tuple(name for name in read if name in constants),
-    )
-
-
-def _reads(operator: Operator) -> list[str]:
-    arguments = list(operator.arguments)
-    arguments += [argument for _, argument in sorted(operator.keywords, key=itemgetter(0))]
-    return [name for argument in arguments for name in references(argument)]
+    inputs, weights = parameters(graph, unit)
+    return UnitProgram(graph, unit, inputs, weights)
 
 
 def _value(argument: Argument, values: Mapping[str, Tensor]) -> Any:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from workers.measure.effort import USUAL, Effort, never
+from workers.measure.measurement import Failure
 from workers.measure.parallel import rounds
 from workers.measure.parallel.calibrator import (
     RANKED_SHARE,
@@ -24,7 +25,7 @@ from workers.measure.parallel.calibrator import (
     select_ranked,
     select_remeasurements,
 )
-from workers.measure.parallel.failures import FailureCount, FailureKind, count_failures
+from workers.measure.parallel.failures import FailureCount, count_failures
 from workers.measure.parallel.pool import WorkerPool
 from workers.measure.parallel.react import (
     ReactPolicy,
@@ -185,8 +186,9 @@ class DopplerMeasurer:
             place, again = outcome.position, repeated.get(outcome.position)
             if place in readings:
                 latency = scaled[index[place]]
-                told = replace(_isolated(readings[place]), latency_ms=latency, alone_ms=None)
-                taken.append(replace(told, alone_ms=remeasured.get(place)))
+                reading = readings[place]
+                beside = device_latency(reading), wall_latency(reading)
+                taken.append(Taken(latency, *beside, remeasured.get(place)))
             elif again is not None and again.reading is not None:
                 taken.append(_isolated(again.reading))
             else:
@@ -215,7 +217,7 @@ def _delta(parallel: Sequence[float], remeasured: Mapping[int, float], degree: i
 
 
 def _count(first: Sequence[Outcome], repeated: Mapping[int, Outcome]) -> FailureCount:
-    kinds: list[FailureKind | None] = [outcome.failure for outcome in first]
+    kinds: list[Failure | None] = [outcome.failure for outcome in first]
     again = {
         place: outcome.failure for place, outcome in repeated.items() if kinds[place] is not None
     }

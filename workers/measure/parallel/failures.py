@@ -8,31 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class FailureKind(StrEnum):
-    """Why a candidate has no latency."""
-
-    TIMEOUT = "timeout"
-    OUT_OF_MEMORY = "out_of_memory"
-    LAUNCH = "launch"
-    WRONG_RESULT = "wrong_result"
-    CRASH = "crash"
-    COMPILE = "compile"
-
-    @property
-    def repeated(self) -> bool:
-        """Whether parallelism may be to blame, so that the candidate is measured once more in
-        isolation.
-
-        Time, memory and launch slots are what neighbours take (Section 4.2), and a process that
-        finds none may crash. Not so what does not compile, as nothing ran beside it. The paper
-        repeats "any failed" measurement, but never looks at results: a wrong one is not repeated
-        here. Neighbours are other processes, which cannot change it; and if it were right the
-        second time, the candidate would have a race and no latency worth having.
-        """
-        return self not in (FailureKind.WRONG_RESULT, FailureKind.COMPILE)
+from workers.measure.measurement import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +28,7 @@ class FailureCount:
 
 
 def count_failures(
-    outcomes: Sequence[FailureKind | None], repetitions: Mapping[int, FailureKind | None]
+    outcomes: Sequence[Failure | None], repetitions: Mapping[int, Failure | None]
 ) -> FailureCount:
     """Tell a round's failures apart: ``outcomes`` has how each candidate ended in parallel and
     ``repetitions`` how those ended in isolation that were repeated, by their place in

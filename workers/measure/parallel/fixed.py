@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from workers.measure.effort import USUAL, Effort, never
 from workers.measure.parallel import rounds
@@ -65,6 +65,4 @@ def _taken(outcome: Outcome) -> Taken:
     if outcome.reading is None:
         return rounds.failed(outcome)
     wall = wall_latency(outcome.reading)
-    return replace(
-        Taken(wall), device_ms=device_latency(outcome.reading), wall_ms=wall, alone_ms=None
-    )
+    return Taken(wall, device_latency(outcome.reading), wall)

@@ -19,7 +19,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 
 from workers.measure.effort import Effort, never
-from workers.measure.parallel.failures import FailureKind
+from workers.measure.measurement import Failure
 from workers.measure.parallel.subject import Outcome, Reading, Subject
 from workers.measure.parallel.worker import READY
 
@@ -207,7 +207,7 @@ class _Worker:
             token, *said = self.connection.recv()
         except (EOFError, OSError):
             self._bury()
-            return self._outcome(zero, FailureKind.CRASH, self._end())
+            return self._outcome(zero, Failure.CRASH, self._end())
         if token != self._token:
             raise AssertionError(f"worker {self._number} answered order {token}: {self._token}")
         if isinstance(said[0], Reading):
@@ -217,7 +217,7 @@ class _Worker:
     def time_out(self, zero: float) -> Outcome:
         self.kill()
         reason = f"it took more than {self._timeout_s:g} s"
-        return self._outcome(zero, FailureKind.TIMEOUT, reason)
+        return self._outcome(zero, Failure.TIMEOUT, reason)
 
     def _bury(self) -> None:
         """After it closed its end: let it end by itself first, as how it did is the reason."""
@@ -238,7 +238,7 @@ class _Worker:
     def _outcome(
         self,
         zero: float,
-        failure: FailureKind | None = None,
+        failure: Failure | None = None,
         reason: str = "",
         reading: Reading | None = None,
     ) -> Outcome:

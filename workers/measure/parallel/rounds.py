@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from workers.measure.effort import never
-from workers.measure.parallel.failures import FailureKind
+from workers.measure.measurement import Failure
 from workers.measure.parallel.react import Transition
 from workers.measure.parallel.subject import Outcome, Reading, Subject
 from workers.measure.statistics import median
@@ -27,7 +27,7 @@ class Taken:
     device_ms: float = math.nan
     wall_ms: float = math.nan
     alone_ms: float | None = None
-    failure: FailureKind | None = None
+    failure: Failure | None = None
     reason: str = ""
 
 

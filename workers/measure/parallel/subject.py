@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from workers.measure.parallel.failures import FailureKind
+from workers.measure.measurement import Failure
 
 
 class SubjectError(Exception):
     """A candidate that cannot be measured: ``kind`` tells why for programs, the message in words.
     Raised in the measuring process; what else is raised there is a launch error."""
 
-    def __init__(self, kind: FailureKind, message: str) -> None:
+    def __init__(self, kind: Failure, message: str) -> None:
         super().__init__(kind, message)
         self.kind = kind
 
@@ -75,5 +75,5 @@ class Outcome:
     started_s: float
     ended_s: float
     reading: Reading | None = None
-    failure: FailureKind | None = None
+    failure: Failure | None = None
     reason: str = ""

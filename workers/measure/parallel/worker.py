@@ -15,7 +15,7 @@ import time
 from multiprocessing.connection import Connection
 
 from workers.measure.effort import Effort
-from workers.measure.parallel.failures import FailureKind
+from workers.measure.measurement import Failure
 from workers.measure.parallel.subject import Bench, Reading, Subject, SubjectError
 from workers.measure.statistics import median
 
@@ -60,12 +60,12 @@ def _warm_up(bench: Bench, limit_ms: float) -> float:
     return median(latencies[-3:])
 
 
-def _failure(error: Exception) -> tuple[FailureKind, str]:
+def _failure(error: Exception) -> tuple[Failure, str]:
     if isinstance(error, SubjectError):
         return error.kind, str(error)
     words = str(error).strip() or type(error).__name__
     short = isinstance(error, MemoryError) or any(sign in words.lower() for sign in _MEMORY_SIGNS)
-    return FailureKind.OUT_OF_MEMORY if short else FailureKind.LAUNCH, words.splitlines()[0]
+    return Failure.OUT_OF_MEMORY if short else Failure.LAUNCH, words.splitlines()[0]
 
 
 def _die_with_parent() -> None:

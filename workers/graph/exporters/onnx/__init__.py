@@ -7,16 +7,15 @@ approximation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from operator import itemgetter
 
 from workers.graph.exporters.onnx.arrangement import ARRANGEMENT
 from workers.graph.exporters.onnx.call import Call, Value
 from workers.graph.exporters.onnx.layers import LAYERS
 from workers.graph.exporters.onnx.pointwise import POINTWISE
 from workers.graph.exporters.onnx.writer import ExportError, ModelWriter
-from workers.graph.graph import Graph, Operator, Unit, references
+from workers.graph.graph import Graph, Operator, Unit
+from workers.graph.signature import parameters
 
 __all__ = ["ExportError", "OnnxUnit", "export_unit"]
 
@@ -41,7 +40,7 @@ class OnnxUnit:
 
 def export_unit(graph: Graph, unit: Unit) -> OnnxUnit:
     """The Unit as an ONNX model. Raises ExportError."""
-    inputs, weights = _parameters(graph, unit)
+    inputs, weights = parameters(graph, unit)
     writer = ModelWriter()
     values: dict[str, Value] = {}
     for number, name in enumerate(inputs):
@@ -74,21 +73,3 @@ def _describe(
         operator.outputs, [results] if isinstance(results, str) else results, strict=False
     ):
         values[name] = Value(result, graph.values[name])
-
-
-def _parameters(graph: Graph, unit: Unit) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The Unit's inputs and its weights, in the order in which it first reads them."""
-    read = dict.fromkeys(name for operator in unit.operators for name in _reads(operator))
-    made = {name for operator in unit.operators for name in operator.outputs}
-    constants = set(graph.weights)
-    return (
-        tuple(name for name in read if name not in made and name not in constants),
-        tuple(name for name in read if name in constants),
-    )
-
-
-def _reads(operator: Operator) -> Iterator[str]:
-    for argument in operator.arguments:
-        yield from references(argument)
-    for _, argument in sorted(operator.keywords, key=itemgetter(0)):
-        yield from references(argument)
