@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 MAX_TEXT = 16_384
-Failed = Literal["timeout", "out_of_memory", "launch", "wrong_result", "crash"]
+Failed = Literal["timeout", "out_of_memory", "launch", "wrong_result", "crash", "compile"]
 """Why a candidate has no latency. One that a budget left out was never measured, and is no entry
 of an index."""
 

@@ -128,5 +128,6 @@ def test_which_failures_last() -> None:
     assert {failure for failure in Failure if failure.lasting} == {
         Failure.LAUNCH,
         Failure.WRONG_RESULT,
+        Failure.COMPILE,
     }
     assert not (FAILED.failure and FAILED.failure.lasting)

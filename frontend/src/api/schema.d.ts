@@ -1424,7 +1424,7 @@ export interface components {
             /** Device Fingerprint */
             device_fingerprint: string;
             /** Failure */
-            failure: ("timeout" | "out_of_memory" | "launch" | "wrong_result" | "crash") | null;
+            failure: ("timeout" | "out_of_memory" | "launch" | "wrong_result" | "crash" | "compile") | null;
             /**
              * High Ms
              * @description null for what failed
