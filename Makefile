@@ -38,7 +38,7 @@ types-dashboard: dev .stamps/openapi
 # themselves.
 SIDE_BY_SIDE := $(patsubst %,tests/end_to_end/test_end_to_end_%.py,jobs browser model_page) \
   $(addprefix tests/,graph zoo schedulers alternatives backend runner cli schedules architecture \
-  deploy hardware) \
+  deploy hardware tuning) \
   $(wildcard $(addprefix tests/devices/test_devices_,sim*.py cuda*.py providers_aten.py \
   providers_gpu.py)) $(wildcard $(addprefix tests/measure/test_measure_,compare.py cpu_model.py \
   environment.py explain.py parallel_*.py profile_index.py roofline.py statistics.py tournament.py \
@@ -60,7 +60,7 @@ dev: .stamps/dev .stamps/frontend
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	@echo "installing Python packages into .venv"
 	@$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[workers,local]'
+	@$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[workers,local,tvm]'
 	@touch $@
 
 .stamps/dev: .stamps/python
