@@ -132,7 +132,7 @@ def test_no_process_outlives_who_started_it() -> None:
         "from workers.measure.parallel.pool import WorkerPool\n"
         "from workers.measure.effort import Effort\n"
         "pool = WorkerPool(['cpu'])\n"
-        "def found(outcome): print(pool._idle['cpu'][0]._process.pid, flush=True)\n"
+        "def found(outcome): print(pool._idle['cpu'][0].pid, flush=True)\n"
         "pool.measure([Ending(1.0, 'launch')], 1, 9.0, Effort(), told=found)\n"
         "pool.measure([Ending(1.0, 'hang')], 1, 60.0, Effort())\n"
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from workers.measure.effort import USUAL, Effort, never
@@ -53,7 +54,8 @@ class Calibration:
 @dataclass
 class DopplerMeasurer:
     """Measures on the devices of ``pool``. ``state`` is REACT's, and may be that of an earlier
-    measurer which is gone on with, ``done`` how many rounds there were."""
+    measurer which is gone on with, ``done`` how many rounds there were. Whatever is measured in
+    isolation is measured in the context of ``alone``, which keeps others off the devices."""
 
     pool: WorkerPool
     effort: Effort = USUAL
@@ -63,6 +65,13 @@ class DopplerMeasurer:
     seed: int = 0
     state: ReactState | None = None
     done: int = 0
+    alone: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def round_size(self, left: int) -> int:
+        """d_p on each device, or what is left."""
+        devices = len(self.pool.devices)
+        state = self.state or initial_state(self.policy)
+        return min(left, degree_to_run(state, left, devices) * devices)
 
     def measure(
         self,
@@ -89,7 +98,7 @@ class DopplerMeasurer:
         best = select_ranked(latencies, self.calibration.ranked_share)
         outcomes = self._alone([subjects[place] for place in best])
         return {
-            place: _isolated(outcome.reading) if outcome.reading else rounds.failed(outcome)
+            place: rounds.isolated(outcome.reading) if outcome.reading else rounds.failed(outcome)
             for place, outcome in zip(best, outcomes, strict=True)
         }
 
@@ -97,7 +106,8 @@ class DopplerMeasurer:
         start = time.monotonic()
         self.done += 1
         timeout = self.timeout.seconds(degree, len(self.pool.devices))
-        first = _all(self.pool.measure(subjects, degree, timeout, self.effort))
+        with self.alone() if degree == 1 else nullcontext():
+            first = _all(self.pool.measure(subjects, degree, timeout, self.effort))
         readings = {
             outcome.position: outcome.reading for outcome in first if outcome.reading is not None
         }
@@ -162,7 +172,10 @@ class DopplerMeasurer:
         self, subjects: Sequence[Subject], places: Sequence[str] | None = None
     ) -> list[Outcome]:
         timeout = self.timeout.seconds(1)
-        return _all(self.pool.measure(subjects, 1, timeout, self.effort, places=places))
+        if not subjects:
+            return []
+        with self.alone():
+            return _all(self.pool.measure(subjects, 1, timeout, self.effort, places=places))
 
     def _told(
         self,
@@ -190,7 +203,7 @@ class DopplerMeasurer:
                 beside = device_latency(reading), wall_latency(reading)
                 taken.append(Taken(latency, *beside, remeasured.get(place)))
             elif again is not None and again.reading is not None:
-                taken.append(_isolated(again.reading))
+                taken.append(rounds.isolated(again.reading))
             else:
                 taken.append(rounds.failed(again or outcome))
         return tuple(taken)
@@ -204,11 +217,6 @@ class DopplerMeasurer:
 
 def _all(outcomes: Sequence[Outcome | None]) -> list[Outcome]:
     return [outcome for outcome in outcomes if outcome is not None]
-
-
-def _isolated(reading: Reading) -> Taken:
-    latency = device_latency(reading)
-    return Taken(latency, latency, wall_latency(reading), latency)
 
 
 def _delta(parallel: Sequence[float], remeasured: Mapping[int, float], degree: int) -> float:

@@ -8,42 +8,37 @@ time; here the next one begins when any has ended, so that one straggler leaves 
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 
 from workers.measure.effort import Effort, never
 from workers.measure.measurement import Failure
+from workers.measure.parallel.child import Child, ChildError
 from workers.measure.parallel.subject import Outcome, Reading, Subject
-from workers.measure.parallel.worker import READY
 
 _MODULE = "workers.measure.parallel.worker"
-_STARTING_S, _ENDING_S = 120.0, 5.0
-"""How long a process may take to be ready, and to end once it no longer listens."""
 
 Told = Callable[[Outcome], None]
 
-
-class PoolError(RuntimeError):
-    """A measuring process that could not be started; the message says what it left behind."""
+PoolError = ChildError
+"""A measuring process that could not be started; the message says what it left behind."""
 
 
 class WorkerPool:
     """Processes on ``devices`` (named as ``Subject.open`` takes them), started when first needed.
 
+    ``prepare`` names a function without arguments, ``module:function``, that each process calls
+    before its first candidate, so that loading a library is not taken for a part of measuring it.
     Not for several threads at once. ``close`` kills what is left.
     """
 
-    def __init__(self, devices: Sequence[str]) -> None:
+    def __init__(self, devices: Sequence[str], prepare: str = "") -> None:
         if not devices:
             raise ValueError("a pool needs at least one device")
         self._devices = tuple(devices)
+        self._prepare = prepare
         self._idle: dict[str, list[_Worker]] = {device: [] for device in devices}
         self._busy: list[_Worker] = []
         self._started = 0
@@ -59,6 +54,11 @@ class WorkerPool:
     def started(self) -> int:
         """How many processes were ever started."""
         return self._started
+
+    @property
+    def made_s(self) -> float:
+        """When it was made, by ``time.monotonic``: the zero of its outcomes' times."""
+        return self._made
 
     def measure(
         self,
@@ -79,6 +79,8 @@ class WorkerPool:
         outcomes: list[Outcome | None] = [None] * len(subjects)
         waiting = list(range(len(subjects)))
         try:
+            if not expired():
+                self._grow(degree, len(subjects))
             while True:
                 while waiting and not expired():
                     found = self._next(waiting, degree, places)
@@ -129,12 +131,34 @@ class WorkerPool:
     ) -> None:
         idle = self._idle[device]
         if not idle:
-            idle.append(_Worker(device, self._started))
-            self._started += 1
+            idle.append(self._start(device))
+            idle[-1].wait_ready()
         self._token += 1
         worker = idle[-1]
         worker.order(self._token, position, subjects[position], effort, timeout_s)
         self._busy.append(idle.pop())
+
+    def _grow(self, degree: int, candidates: int) -> None:
+        """Start all processes that will be needed at once, as each takes a while to be ready."""
+        fresh = []
+        for number, device in enumerate(self._devices):
+            share = len(range(number, candidates, len(self._devices)))
+            idle = self._idle[device]
+            fresh += [self._start(device) for _ in range(min(degree, share) - len(idle))]
+        try:
+            for worker in fresh:
+                worker.wait_ready()
+                self._idle[worker.device].append(worker)
+        except BaseException:
+            for worker in fresh:
+                worker.kill()
+            for idle in self._idle.values():
+                idle[:] = [worker for worker in idle if worker.alive]
+            raise
+
+    def _start(self, device: str) -> _Worker:
+        self._started += 1
+        return _Worker(device, self._started - 1, self._prepare)
 
     def _ended(self) -> list[Outcome]:
         """Wait until some candidate has ended, by itself or because its time is up."""
@@ -159,37 +183,16 @@ class WorkerPool:
             self._busy.pop().kill()
 
 
-class _Worker:
+class _Worker(Child):
     """One process. After ``time_out`` and after a crash it is gone."""
 
-    def __init__(self, device: str, number: int) -> None:
+    def __init__(self, device: str, number: int, prepare: str) -> None:
+        super().__init__(_MODULE, [device, prepare])
         self.device, self._number = device, number
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", _MODULE, str(theirs.fileno()), device],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
-        self.connection = Connection(ours.detach())
-        self.alive = True
         self.deadline = 0.0
         self._position = self._token = 0
         self._began = 0.0
         self._timeout_s = 0.0
-        try:
-            if not self.connection.poll(_STARTING_S) or self.connection.recv() != READY:
-                raise PoolError(f"no measuring process was ready within {_STARTING_S:g} s")
-        except (EOFError, OSError) as error:
-            self._bury()
-            raise PoolError(
-                f"a measuring process ended before it was ready ({self._end()})"
-            ) from error
-        except BaseException:
-            self.kill()
-            raise
 
     def order(
         self, token: int, position: int, subject: Subject, effort: Effort, timeout_s: float
@@ -206,8 +209,8 @@ class _Worker:
         try:
             token, *said = self.connection.recv()
         except (EOFError, OSError):
-            self._bury()
-            return self._outcome(zero, Failure.CRASH, self._end())
+            self.bury()
+            return self._outcome(zero, Failure.CRASH, self.end())
         if token != self._token:
             raise AssertionError(f"worker {self._number} answered order {token}: {self._token}")
         if isinstance(said[0], Reading):
@@ -218,22 +221,6 @@ class _Worker:
         self.kill()
         reason = f"it took more than {self._timeout_s:g} s"
         return self._outcome(zero, Failure.TIMEOUT, reason)
-
-    def _bury(self) -> None:
-        """After it closed its end: let it end by itself first, as how it did is the reason."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_ENDING_S)
-        self.kill()
-
-    def kill(self) -> None:
-        """With all that it started."""
-        if not self.alive:
-            return
-        self.alive = False
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self.connection.close()
 
     def _outcome(
         self,
@@ -252,10 +239,3 @@ class _Worker:
             failure=failure,
             reason=reason,
         )
-
-    def _end(self) -> str:
-        """How the process ended, in words."""
-        code = self._process.returncode
-        if code < 0:
-            return f"its process was ended by {signal.Signals(-code).name}"
-        return f"its process ended with exit code {code}"

@@ -74,6 +74,14 @@ class SubjectMeasurer(Protocol):
         ``expired`` became true. ``told`` hears of every round once it is over."""
         ...
 
+    def round_size(self, left: int) -> int:
+        """How many of the ``left`` candidates of a batch the next round takes, at least 1."""
+        ...
+
+    def rank(self, subjects: Sequence[Subject], latencies: Sequence[float]) -> dict[int, Taken]:
+        """The best of all that was tuned, measured once more in isolation, by their place."""
+        ...
+
 
 def device_latency(reading: Reading) -> float:
     """In ms by the device's own clock."""
@@ -83,6 +91,12 @@ def device_latency(reading: Reading) -> float:
 def wall_latency(reading: Reading) -> float:
     """In ms by the host's clock."""
     return median([run.wall_ms for run in reading.runs])
+
+
+def isolated(reading: Reading) -> Taken:
+    """What is told of a candidate that nothing ran beside."""
+    latency = device_latency(reading)
+    return Taken(latency, latency, wall_latency(reading), latency)
 
 
 def failed(outcome: Outcome) -> Taken:

@@ -25,10 +25,13 @@ class SubjectError(Exception):
 @dataclass(frozen=True, slots=True)
 class Run:
     """One run of a candidate in ms: ``wall_ms`` by the host's clock, ``device_ms`` by the device's
-    own, which does not count what others did meanwhile (DOPpler, Section 4.2)."""
+    own, which does not count what others did meanwhile (DOPpler, Section 4.2). ``cycles`` and
+    ``instructions`` are of the hardware's counters, None where it offers none."""
 
     wall_ms: float
     device_ms: float
+    cycles: float | None = None
+    instructions: float | None = None
 
 
 class Bench(Protocol):

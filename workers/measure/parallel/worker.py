@@ -1,32 +1,30 @@
-"""A measuring process: ``python -m workers.measure.parallel.worker SOCKET DEVICE``.
+"""A measuring process: ``python -m workers.measure.parallel.worker SOCKET DEVICE PREPARE``.
 
-It says that it is ready, and then answers every order ``(token, subject, effort)`` with ``(token,
-reading)``, or ``(token, failure, reason)``, until its end of the socket is closed. It never
-outlives the process that started it.
+It calls ``PREPARE`` (``module:function``, or nothing), says that it is ready, and then answers
+every order ``(token, subject, effort)`` with ``(token, reading)``, or ``(token, failure, reason)``,
+until its end of the socket is closed. It never outlives the process that started it.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
+import importlib
 import sys
 import time
 from multiprocessing.connection import Connection
 
 from workers.measure.effort import Effort
 from workers.measure.measurement import Failure
+from workers.measure.parallel.child import READY, die_with_parent, lacks_memory
 from workers.measure.parallel.subject import Bench, Reading, Subject, SubjectError
 from workers.measure.statistics import median
 
-READY = "ready"
-_PR_SET_PDEATHSIG = 1
-_MEMORY_SIGNS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc")
-
 
 def main() -> None:
-    _die_with_parent()
-    connection, device = Connection(int(sys.argv[1])), sys.argv[2]
+    die_with_parent()
+    connection, device, prepare = Connection(int(sys.argv[1])), sys.argv[2], sys.argv[3]
+    if prepare:
+        module, _, function = prepare.partition(":")
+        getattr(importlib.import_module(module), function)()
     connection.send(READY)
     while True:
         try:
@@ -64,16 +62,8 @@ def _failure(error: Exception) -> tuple[Failure, str]:
     if isinstance(error, SubjectError):
         return error.kind, str(error)
     words = str(error).strip() or type(error).__name__
-    short = isinstance(error, MemoryError) or any(sign in words.lower() for sign in _MEMORY_SIGNS)
-    return Failure.OUT_OF_MEMORY if short else Failure.LAUNCH, words.splitlines()[0]
-
-
-def _die_with_parent() -> None:
-    """A candidate may hang, and then nobody would be left to end it."""
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
+    kind = Failure.OUT_OF_MEMORY if lacks_memory(error) else Failure.LAUNCH
+    return kind, words.splitlines()[0]
 
 
 if __name__ == "__main__":
