@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -191,6 +191,28 @@ def test_every_provider_computes_the_same(
             assert {kernel.unit for kernel in executable.profile(inputs)} == set(graph.index)
     with pytest.raises(DeviceError, match="provider 'tvm'"):
         device.prepare(graph, WEIGHTS, plan, "tvm")
+
+
+def test_units_of_one_plan_may_have_kernels_of_different_providers(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAIT_KERNEL_CACHE", str(tmp_path))
+    graph = graph_of(DIAMOND)
+    plan = lower(sequential(graph), graph, device.facts.parallelism)
+    inputs = random_inputs(graph, 0)
+
+    def named(names: Iterable[str | None]) -> Plan:
+        launches = zip(plan.launches, names, strict=False)
+        return replace(plan, launches=tuple(replace(one, provider=name) for one, name in launches))
+
+    with device.prepare(
+        graph, WEIGHTS, named(itertools.cycle([*device.facts.providers, None]))
+    ) as mixed:
+        assert_same(mixed.run(inputs), run_graph(graph, WEIGHTS, inputs))
+        assert_same(mixed.run(inputs), run_graph(graph, WEIGHTS, inputs))
+        assert {kernel.unit for kernel in mixed.profile(inputs)} == set(graph.index)
+    with pytest.raises(DeviceError, match="provider 'tvm'"):
+        device.prepare(graph, WEIGHTS, named([None, "tvm", None, None]))
 
 
 @pytest.mark.timeout(60)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -19,10 +21,18 @@ from workers.hardware.kernel import Kernel
 from workers.measure.oracle import MeasuringOracle
 from workers.measure.profile_index import MemoryIndex
 from workers.schedulers.auto.combine import across_stages, inside_stages
-from workers.schedulers.auto.propose import COMBINED, REFINED, propose
+from workers.schedulers.auto.propose import (
+    COMBINED,
+    MIXED,
+    REFINED,
+    Proposal,
+    mix_providers,
+    propose,
+)
 from workers.schedulers.auto.refine import Effort
 from workers.schedulers.base import LatencyOracle, SchedulerError
 from workers.schedules.lower import lower
+from workers.schedules.plan import Plan
 from workers.schedules.schedule import Schedule, Stage, StageSchedule
 from workers.schedules.validate import validate
 
@@ -156,3 +166,79 @@ def test_what_was_merged_runs_side_by_side_here() -> None:
     combined = next(one.schedule for one in proposals.found if one.name == COMBINED)
     validate(lower(combined, graph, 1), graph)
     assert sorted(combined.units) == ["u0", "u1", "u2", "u3"]
+
+
+class Providers(FakeClockOracle):
+    """Where a Unit takes as long as ``took`` says with each provider, and 10 ms more wherever it
+    reads what another provider made: one Unit after the other."""
+
+    def __init__(self, graph: Graph, took: Mapping[str | None, Sequence[float]]) -> None:
+        super().__init__(longest_group)
+        self._graph, self._took = graph, took
+        self.providers = tuple(took)
+
+    def expected_latencies(self, schedules: Sequence[Schedule]) -> list[float]:
+        return [self.of(lower(schedule, self._graph, 1)) for schedule in schedules]
+
+    def of(self, plan: Plan) -> float:
+        chosen = [plan.launches[i].provider for i in self._places(plan)]
+        crossed = sum(
+            chosen[position] != chosen[other]
+            for position, before in enumerate(self._graph.predecessors)
+            for other in before
+        )
+        alone = (self._took[name][position] for position, name in enumerate(chosen))
+        return math.fsum(alone) + 10 * crossed
+
+    def _places(self, plan: Plan) -> list[int]:
+        place = {launch.unit: number for number, launch in enumerate(plan.launches)}
+        return [place[unit.name] for unit in self._graph.units]
+
+
+@settings(deadline=None, max_examples=15)
+@given(dag=dags(max_units=5), data=st.data())
+def test_each_unit_gets_the_kernels_of_the_best_choice(dag: Dag, data: st.DataObject) -> None:
+    """As brute force finds it, where changing one Unit alone may cost more than it gains."""
+    graph = graph_of(dag)
+    times = st.lists(st.integers(1, 60).map(float), min_size=len(dag), max_size=len(dag))
+    oracle = Providers(graph, {None: data.draw(times), "b": data.draw(times)})
+    known = {"sequential": StageSchedule("s", tuple(Stage(((u.name,),)) for u in graph.units))}
+    started = oracle.expected_latencies(list(known.values()))[0]
+    plan = lower(known["sequential"], graph, 1)
+    best = min(
+        oracle.of(
+            replace(
+                plan,
+                launches=tuple(
+                    replace(launch, provider=name)
+                    for launch, name in zip(plan.launches, choice, strict=True)
+                ),
+            )
+        )
+        for choice in itertools.product((None, "b"), repeat=len(dag))
+    )
+    found = mix_providers(graph, oracle, known)
+    if isinstance(found, str):
+        assert len(dag) < 2 or best == started
+        return
+    assert found.expected_ms == best
+    assert found.schedule.scheduler == MIXED
+    validate(lower(found.schedule, graph, 1), graph)
+    named = sum(bool(launch.provider) for launch in lower(found.schedule, graph, 1).launches)
+    assert f"{named} of {len(dag)} by b" in found.note
+
+
+def test_a_provider_that_cannot_run_a_unit_is_left_out_of_it() -> None:
+    graph = graph_of(chain(3))
+    oracle = Providers(graph, {None: [50.0] * 3, "b": [1.0, math.inf, 1.0], "c": [math.inf] * 3})
+    known = {"sequential": StageSchedule("s", tuple(Stage(((u.name,),)) for u in graph.units))}
+    found = mix_providers(graph, oracle, known)
+    assert isinstance(found, Proposal)
+    chosen = [launch.provider for launch in lower(found.schedule, graph, 1).launches]
+    assert chosen == ["b", None, "b"]
+
+
+def test_without_an_expectation_nothing_is_mixed() -> None:
+    graph = graph_of(DIAMOND)
+    known = all_schedules(graph, FakeClockOracle(longest_group))
+    assert mix_providers(graph, Limited(0, SchedulerError("no GPU")), known) == "no GPU"

@@ -49,8 +49,13 @@ def sequential(graph: Graph) -> Launches:
     return Launches(tuple(range(len(graph.units))), (0,) * len(graph.units))
 
 
-def neighbourhood(graph: Graph, max_streams: int, parallelism: int = 1) -> Neighbourhood:
-    return Neighbourhood.of(graph, [1.0] * len(graph.units), max_streams, parallelism)
+def neighbourhood(
+    graph: Graph,
+    max_streams: int,
+    parallelism: int = 1,
+    providers: tuple[str | None, ...] = (None,),
+) -> Neighbourhood:
+    return Neighbourhood.of(graph, [1.0] * len(graph.units), max_streams, parallelism, providers)
 
 
 @settings(deadline=None, max_examples=60)
@@ -58,18 +63,27 @@ def neighbourhood(graph: Graph, max_streams: int, parallelism: int = 1) -> Neigh
     dag=dags(max_units=8),
     max_streams=st.integers(1, 4),
     parallelism=st.integers(1, 3),
+    providers=st.sampled_from([(None,), (None, "b"), ("b", None, "c")]),
     seed=st.integers(0, 10**6),
 )
 def test_every_neighbour_is_a_schedule(
-    dag: tuple[tuple[int, ...], ...], max_streams: int, parallelism: int, seed: int
+    dag: tuple[tuple[int, ...], ...],
+    max_streams: int,
+    parallelism: int,
+    providers: tuple[str | None, ...],
+    seed: int,
 ) -> None:
     graph, random = graph_of(dag), Random(seed)
-    steps = neighbourhood(graph, max_streams, parallelism)
+    steps = neighbourhood(graph, max_streams, parallelism, providers)
     current = sequential(graph)
     for _ in range(30):
         current = steps.neighbour(current, random)
         assert current.stream_count <= max_streams
-        assert current == numbered(current.order, current.streams, current.threads)
+        assert current == numbered(
+            current.order, current.streams, current.threads, current.providers
+        )
+        assert current.providers == () or any(current.providers)
+        assert set(current.providers) <= set(providers)
         assert all(1 <= count <= max(2, parallelism) for count in current.threads)
         validate(lower(schedule_of(current, graph, "test"), graph, parallelism), graph)
         assert launches_of(schedule_of(current, graph, "test"), graph, parallelism) == current
@@ -88,6 +102,16 @@ def test_the_steps_reach_every_schedule(dag: tuple[tuple[int, ...], ...]) -> Non
                 reached.add(other)
                 frontier.append(other)
     assert reached == every_schedule(graph, 3)
+
+
+def test_the_steps_reach_every_choice_of_providers() -> None:
+    graph, random = graph_of(chain(3)), Random(0)
+    steps = neighbourhood(graph, 1, providers=(None, "b", "c"))
+    current, reached = sequential(graph), set()
+    for _ in range(3000):
+        current = steps.neighbour(current, random)
+        reached.add(current.providers or (None,) * 3)
+    assert reached == set(itertools.product((None, "b", "c"), repeat=3))
 
 
 @settings(deadline=None, max_examples=25)

@@ -608,7 +608,7 @@ def test_what_may_be_called_is_the_same_on_both_sides() -> None:
 def test_small_convolutions_have_their_weights_channels_last() -> None:
     graph, weights = convolution(channels=4, size=5)
     kernels = {"c": create("aten").describe(graph, graph.units[0])}
-    schedule = {"kernels": kernels_to_json("cpu", kernels)}
+    schedule = {"plan": {"launches": []}, "kernels": kernels_to_json("cpu", kernels)}
     inputs = random_inputs(graph, 0)
     values = {**weights, **inputs}
     notes: list[str] = []
@@ -629,7 +629,8 @@ def test_a_transposed_weight_and_a_keyword() -> None:
         "g",
         (("use_gelu", True),),
     )
-    schedule = {"kernels": kernels_to_json("cpu", {unit.name: UnitKernels((call,))})}
+    kernels = kernels_to_json("cpu", {unit.name: UnitKernels((call,))})
+    schedule = {"plan": {"launches": []}, "kernels": kernels}
     inputs = random_inputs(graph, 0)
     values, notes = {**weights, **inputs}, list[str]()
     run.Units(graph_to_json(graph), schedule, torch.device("cpu"), notes).get(unit.name, 1)(values)

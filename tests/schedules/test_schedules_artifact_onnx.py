@@ -12,6 +12,7 @@ from typing import Any
 import onnxruntime
 import pytest
 import torch
+from support.graphs import SIDE, chain, graph_of
 from support.unit_graphs import convolution
 
 from workers.devices.cpu_facts import read_cpu
@@ -22,7 +23,13 @@ from workers.graph.serialize import graph_hash
 from workers.schedules import run
 from workers.schedules.artifact import ArtifactError, read_artifact, write_artifact
 from workers.schedules.lower import lower
-from workers.schedules.schedule import ScheduleKey, Stage, StageSchedule
+from workers.schedules.schedule import (
+    Placement,
+    ScheduleKey,
+    Stage,
+    StageSchedule,
+    StreamSchedule,
+)
 
 GRAPH, WEIGHTS = convolution()
 SCHEDULE = StageSchedule("whole+onnxruntime", (Stage((("c",),)),))
@@ -31,7 +38,7 @@ KEY = ScheduleKey(graph_hash(GRAPH), "cpu-1", "float32", 2, {"torch": torch.__ve
 
 def written(folder: Path, edit: Callable[[dict[str, Any]], object] = lambda models: None) -> Path:
     """The zip, with the models in it as ``edit`` leaves them; it is unpacked beside it."""
-    kernels = kernels_of(GRAPH, "onnxruntime", read_cpu())
+    kernels = kernels_of(GRAPH, {"c": "onnxruntime"}, read_cpu())
     edit(kernels["onnx"])
     path, plan = folder / "m.zip", lower(SCHEDULE, GRAPH, 1)
     write_artifact(path, GRAPH, WEIGHTS, SCHEDULE, KEY, plan, {}, 1, "onnxruntime", kernels)
@@ -101,5 +108,43 @@ def test_models_that_do_not_fit_are_refused(
 
 def test_the_models_are_the_same_each_time() -> None:
     """Or the same schedule would not give the same artifact."""
-    once, again = (kernels_of(GRAPH, "onnxruntime", read_cpu()) for _ in range(2))
+    once, again = (kernels_of(GRAPH, {"c": "onnxruntime"}, read_cpu()) for _ in range(2))
     assert json.dumps(once) == json.dumps(again)
+
+
+def test_units_of_several_providers_run_as_they_were_tuned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One each: calls of oneDNN, a model for ONNX Runtime, and what torch.compile makes."""
+    graph, weights = graph_of(chain(3)), {"w": torch.randn(SIDE, SIDE) / 3}
+    names = ("aten", "onnxruntime", "inductor")
+    placements = tuple(Placement(f"u{i}", 0, name) for i, name in enumerate(names))
+    schedule = StreamSchedule("mixed", placements)
+    plan = lower(schedule, graph, 1)
+    kernels = kernels_of(graph, plan.providers("aten"), read_cpu())
+    assert list(kernels["onnx"]) == ["u1"]
+    key = ScheduleKey(graph_hash(graph), "cpu-1", "float32", 1, {"torch": torch.__version__})
+    path = tmp_path / "m.zip"
+    write_artifact(path, graph, weights, schedule, key, plan, {}, 1, "aten", kernels)
+    artifact = read_artifact(path)
+    assert (artifact.schedule, artifact.plan) == (schedule, plan)
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path)
+    assert " onnxruntime\n" in (tmp_path / "README.txt").read_text()
+    compiled = []
+    compile_really = torch.compile
+
+    def compile_seen(function: Any, **options: Any) -> Any:
+        compiled.append(function)
+        return compile_really(function, **options)
+
+    monkeypatch.setattr(torch, "compile", compile_seen)
+    model = run.load(tmp_path)
+    for seed in range(2):
+        inputs = random_inputs(graph, seed)
+        expected = run_graph(graph, weights, inputs)
+        found = model(**inputs)
+        for name in graph.outputs:
+            torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-5)
+    assert len(compiled) == 1
+    assert model.notes == []

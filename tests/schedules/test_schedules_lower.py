@@ -190,6 +190,21 @@ def test_every_schedule_lowers_to_a_valid_plan(
     validate(plan, graph)
     assert tuple(launch.unit for launch in plan.launches) == schedule.units
     assert plan_from_json(plan_to_json(plan)) == plan
+    if isinstance(schedule, StreamSchedule):
+        named = [data.draw(st.sampled_from([None, "b"])) for _ in schedule.placements]
+        mixed = replace(
+            schedule,
+            placements=tuple(
+                replace(placement, provider=name)
+                for placement, name in zip(schedule.placements, named, strict=True)
+            ),
+        )
+        by = lower(mixed, graph, parallelism)
+        assert [launch.provider for launch in by.launches] == named
+        assert plan_from_json(plan_to_json(by)) == by
+        assert replace(by, launches=tuple(replace(x, provider=None) for x in by.launches)) == plan
+        chosen = [name or "a" for name in named]
+        assert by.providers("a") == dict(zip(schedule.units, chosen, strict=True))
     if isinstance(schedule, StageSchedule):
         with_barriers = lower(replace(schedule, barriers=True), graph, parallelism)
         assert plan.streams == with_barriers.streams

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from workers.schedules.schedule import (
+    Placement,
     ScheduleError,
     ScheduleKey,
     Stage,
     StageSchedule,
+    StreamSchedule,
     require_match,
     schedule_from_json,
     schedule_to_json,
@@ -29,6 +31,16 @@ def test_a_schedule_survives_json(barriers: bool) -> None:
     schedule = replace(SCHEDULE, barriers=barriers)
     text = json.dumps(schedule_to_json(schedule, KEY))
     assert schedule_from_json(json.loads(text)) == (schedule, KEY)
+
+
+def test_a_schedule_with_providers_survives_json() -> None:
+    placements = (Placement("a", 0, "inductor"), Placement("b", 1), Placement("c", 0))
+    schedule = StreamSchedule("mixed", placements, (1, 2))
+    data = schedule_to_json(schedule, KEY)
+    assert data["placements"] == [["a", 0, "inductor"], ["b", 1], ["c", 0]]
+    assert schedule_from_json(json.loads(json.dumps(data))) == (schedule, KEY)
+    with pytest.raises(ScheduleError, match="malformed"):
+        schedule_from_json(data | {"placements": [["a", 0, "aten", 5]]})
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ class FakeClockOracle:
         self._latency_of, self._budget = latency_of, budget
         self._profiles = profiles
         self.parallelism, self.gpu = parallelism, gpu
+        self.providers: tuple[str | None, ...] = (None,)
         self.asked: list[Stage] = []
         self.batches: list[int] = []
 

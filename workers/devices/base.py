@@ -186,7 +186,8 @@ class Device(ABC):
         provider: str = "aten",
     ) -> Executable:
         """Validate the Plan against the Graph and make it ready to run with the kernels of
-        ``provider``, one of the facts' ``providers``. Raises PlanError and DeviceError."""
+        ``provider``, one of the facts' ``providers``, where the Plan names no other. Raises
+        PlanError and DeviceError."""
 
     def latency_ms(self, graph: Graph, plan: Plan) -> float | None:
         """What ``time`` of an executable would say, where the device computes its latencies and

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 from workers.devices.base import DeviceError, DeviceFacts
 from workers.graph.graph import Graph
+from workers.schedules.plan import Plan
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def check_provider(facts: DeviceFacts, provider: str) -> None:
-    """Raises DeviceError for a provider whose kernels the device does not have."""
-    if provider not in facts.providers:
-        raise DeviceError(
-            f"{facts.name} has no kernels of provider {provider!r}; known:"
-            f" {', '.join(facts.providers)}"
-        )
+def check_providers(facts: DeviceFacts, plan: Plan, default: str) -> None:
+    """Raises DeviceError for a provider, ``default`` or one that the Plan names, whose kernels the
+    device does not have."""
+    for provider in {default, *plan.providers(default).values()}:
+        if provider not in facts.providers:
+            raise DeviceError(
+                f"{facts.name} has no kernels of provider {provider!r}; known:"
+                f" {', '.join(facts.providers)}"
+            )
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Tensor]) -> None:

@@ -13,13 +13,12 @@ from torch import Tensor
 from workers.devices import providers
 from workers.devices.allocator import keep_freed_memory
 from workers.devices.base import Device, DeviceError, DeviceFacts, Executable
-from workers.devices.checks import check_provider
+from workers.devices.checks import check_providers
 from workers.devices.cpu_executable import CpuExecutable
 from workers.devices.cpu_facts import largest_caches, read_cpu
 from workers.devices.cpu_surroundings import Scratch
 from workers.devices.cpu_workers import Worker
 from workers.devices.openmp import release_team
-from workers.devices.providers.base import KernelProvider
 from workers.graph.graph import Graph
 from workers.graph.interpreter import CompiledUnit
 from workers.schedules.arrangement import Arrangement, Host, arrange
@@ -68,7 +67,7 @@ class CpuDevice(Device):
     ) -> Executable:
         if self._closed:
             raise DeviceError("the CPU device is closed; open it again")
-        check_provider(self._facts, provider)
+        check_providers(self._facts, plan, provider)
         validate(plan, graph)
         arrangement = arrange(plan, graph, len(self._cores))
         with self._lock:
@@ -77,7 +76,7 @@ class CpuDevice(Device):
         missing = [name for name in graph.weights if name not in weights]
         if missing:
             raise DeviceError(f"graph {graph.name!r} needs weight {missing[0]!r}, which is missing")
-        units = _compile(providers.create(provider), graph, weights, arrangement)
+        units = _compile(plan.providers(provider), graph, weights, arrangement)
         return CpuExecutable(
             graph, units, weights, arrangement, workers, cores, self._lock, self._scratch
         )
@@ -108,22 +107,25 @@ class CpuDevice(Device):
 
 
 def _compile(
-    provider: KernelProvider,
+    chosen: Mapping[str, str],
     graph: Graph,
     weights: Mapping[str, Tensor],
     arrangement: Arrangement,
 ) -> list[CompiledUnit]:
-    """Each Unit compiled where as many intra-operator threads are allowed as its stream has:
-    oneDNN packs weights otherwise for another number of them, and then packs them anew at every
-    call."""
+    """Each Unit compiled by the provider that is ``chosen`` for it, where as many intra-operator
+    threads are allowed as its stream has: oneDNN packs weights otherwise for another number of
+    them, and then packs them anew at every call."""
     units = []
+    makers = {name: providers.create(name) for name in set(chosen.values())}
     before = torch.get_num_threads()
     try:
         for host in arrangement.hosts:
             for step in host.steps:
                 if step.threads != torch.get_num_threads():
                     torch.set_num_threads(step.threads)
-                units.append(provider.compile(graph, graph.unit(step.unit), weights, step.threads))
+                unit = graph.unit(step.unit)
+                maker = makers[chosen[step.unit]]
+                units.append(maker.compile(graph, unit, weights, step.threads))
     finally:
         if before != torch.get_num_threads():
             torch.set_num_threads(before)

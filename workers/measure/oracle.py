@@ -16,7 +16,7 @@ from workers.graph.signature import Signatures
 from workers.hardware.gpu import GpuFacts
 from workers.hardware.kernel import Kernel
 from workers.hardware.roofline import Roofline
-from workers.measure.expected import CpuExpectation, GpuExpectation
+from workers.measure.expected import CpuExpectation, GpuExpectation, Placed
 from workers.measure.layouts import Layout, read_layouts
 from workers.measure.measurement import Measurement, Round
 from workers.measure.profile_index import MemoryIndex, ProfileIndex, ProfileKey
@@ -26,6 +26,7 @@ from workers.measure.serial import Candidate, Measurer, SerialMeasurer
 from workers.measure.subgraph import subgraph
 from workers.measure.surroundings import Neighbourhood
 from workers.measure.unit_profiles import profile_units
+from workers.measure.unit_times import UnitTimes
 from workers.schedulers.base import BUDGET, SchedulerError, StageLatency
 from workers.schedules.alone import Alone
 from workers.schedules.lower import lower
@@ -48,6 +49,9 @@ class MeasuringOracle:
     After ``deadline`` (of ``time.monotonic``) only the index answers; the rest is infinite with
     the reason ``budget``. That and other failures that may not repeat (``Failure.lasting``) are
     remembered by this oracle alone, and such failures from elsewhere are measured again.
+
+    Kernels are those of ``provider``. Schedules may name ``others``: what is expected then comes
+    from whole runs of the model with the kernels of each (``workers.measure.unit_times``).
     """
 
     def __init__(
@@ -61,13 +65,14 @@ class MeasuringOracle:
         on_round: Callable[[Round], None] = ignore_round,
         measurer: Measurer | None = None,
         provider: str = "aten",
+        others: Sequence[str] = (),
     ) -> None:
         self._graph, self._weights = graph, weights
         self._signatures = Signatures(graph)
         self._device, self._index = device, index
         self._deadline, self._on_round = deadline, on_round
         self._measurer = measurer or SerialMeasurer(device, seed=seed)
-        self._provider = provider
+        self._provider, self._others = provider, tuple(others)
         self._failed = MemoryIndex()
         self.measured = 0
         """Stages that were measured; the others were known."""
@@ -128,6 +133,10 @@ class MeasuringOracle:
         ]
 
     @property
+    def providers(self) -> Sequence[str | None]:
+        return (None, *self._others)
+
+    @property
     def gpu(self) -> GpuFacts | None:
         return self._device.facts.gpu
 
@@ -164,11 +173,31 @@ class MeasuringOracle:
         facts = self._device.facts
         if facts.gpu is not None:
             try:
-                return GpuExpectation(facts.gpu, self._graph, self.unit_profiles())
+                profiles = {None: self.unit_profiles()} | {
+                    other: profile_units(self._device, self._graph, self._weights, other)
+                    for other in self._others
+                }
+                return GpuExpectation(facts.gpu, self._graph, profiles)
             except DeviceError as error:
                 raise SchedulerError(f"nothing is known of what to expect: {error}") from error
         bytes_per_s = self.roofline().bytes_per_s
-        return CpuExpectation(self._graph, facts.parallelism, self.stage_latencies, bytes_per_s)
+        if not self._others:
+            return CpuExpectation(self._graph, facts.parallelism, self._units_alone, bytes_per_s)
+        times = UnitTimes(self._device, self._graph, self._weights, self._provider, self._deadline)
+        known: dict[str | None, dict[str, Layout]] = {}
+
+        def layouts(provider: str | None) -> dict[str, Layout]:
+            if provider not in known:
+                known[provider] = read_layouts(
+                    self._device, self._graph, self._weights, provider or self._provider
+                )
+            return known[provider]
+
+        return CpuExpectation(self._graph, facts.parallelism, times, bytes_per_s, layouts)
+
+    def _units_alone(self, placed: Sequence[Placed]) -> list[float]:
+        stages = [Stage(((unit,),), threads=(threads,)) for unit, threads, _ in placed]
+        return [answer.latency_ms for answer in self.stage_latencies(stages)]
 
     def _whole(self, schedule: Schedule) -> Candidate:
         graph, weights = self._graph, self._weights

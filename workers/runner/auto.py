@@ -16,7 +16,14 @@ from workers.runner.memory import enough_memory
 from workers.runner.reporting import Reporter
 from workers.runner.search import make_candidate, oracle_of
 from workers.runner.workplace import BASELINE, Candidate, Prepared, Skipped, Workplace
-from workers.schedulers.auto.propose import COMBINED, REFINED, Proposals, propose
+from workers.schedulers.auto.propose import (
+    COMBINED,
+    MIXED,
+    REFINED,
+    Proposals,
+    mix_providers,
+    propose,
+)
 from workers.schedulers.base import SearchResult
 from workers.schedules.lower import lower
 from workers.schedules.merge import Merged
@@ -118,6 +125,54 @@ def compiled(
             skipped.append(Skipped(candidate.scheduler, reason))
             reporter.warn(f"{candidate.scheduler} is skipped: {reason}")
     return candidates, skipped
+
+
+def mixed(
+    found: Sequence[Candidate],
+    compiled: Sequence[Candidate],
+    spec: JobSpec,
+    model: Prepared,
+    place: Workplace,
+    reporter: Reporter,
+    deadline: float,
+) -> tuple[list[Candidate], list[Skipped]]:
+    """The schedules found, refined with a provider for each Unit by itself. To choose from are the
+    job's own kernels, those of ONNX Runtime, which cost nothing to make ready, and those of
+    TorchInductor if they are among ``compiled``; nothing to do without either."""
+    others = [
+        provider
+        for provider in place.device.facts.providers
+        if provider != model.provider
+        and (
+            provider != "inductor" or any(one.scheduler == BASELINE + COMPILED for one in compiled)
+        )
+    ]
+    if not others:
+        return [], []
+    reporter.step("tuning", 0, 0, "choosing the kernels of each unit")
+    started = time.monotonic()
+    oracle = oracle_of(MIXED, spec, model, place, reporter, deadline, others)
+    known = {candidate.scheduler: candidate.found.schedule for candidate in found}
+    try:
+        with enough_memory(MIXED):
+            proposal = mix_providers(
+                model.graph,
+                oracle,
+                known,
+                seed=spec.seed,
+                expired=lambda: time.monotonic() >= deadline,
+            )
+    except CancelledError:
+        raise
+    except DeviceError as error:
+        proposal = str(error)
+    if isinstance(proposal, str):
+        reporter.log(f"{MIXED} is skipped: {proposal}")
+        return [], [Skipped(MIXED, proposal)]
+    reporter.log(f"{MIXED}: {proposal.note}")
+    result = SearchResult(proposal.schedule, None, notes=(proposal.note,))
+    seconds = time.monotonic() - started
+    return [make_candidate(MIXED, result, model, place.device.facts.parallelism, seconds)], []
 
 
 def distinct(found: Sequence[Candidate]) -> tuple[list[Candidate], list[Skipped]]:

@@ -306,6 +306,6 @@ def _write_artifact(
         summary.model_dump(),
         place.device.facts.parallelism,
         winner.provider,
-        kernels_of(merged.graph, winner.provider, place.device.facts),
+        kernels_of(merged.graph, winner.plan.providers(winner.provider), place.device.facts),
     )
     place.recorder.artifact(summary.batch_size, path)

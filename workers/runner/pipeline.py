@@ -10,7 +10,7 @@ from backend.jobs.schemas import AUTO, JobSpec
 from workers.devices.base import DeviceError, DeviceFacts
 from workers.graph.importers.source import ModelSource
 from workers.graph.serialize import graph_hash
-from workers.runner.auto import compiled, distinct, proposed
+from workers.runner.auto import compiled, distinct, mixed, proposed
 from workers.runner.barriers import without_needless_barriers
 from workers.runner.delivery import Entrants, deliver
 from workers.runner.importing import import_graph
@@ -20,10 +20,11 @@ from workers.runner.search import search
 from workers.runner.workplace import Candidate, Prepared, Workplace
 from workers.schedules.schedule import ScheduleKey
 
-SEARCHED, REFINED, COMPILING = 0.4, 0.5, 0.8
+SEARCHED, REFINED, COMPILING, CHOSEN = 0.4, 0.5, 0.8, 0.85
 """Parts of the budget of an ``auto`` job: until the first, schedulers search; until the second,
-what they found is refined; until the third, compiling may begin. The rest is for making the user's
-alternatives ready. What takes less leaves more for what follows."""
+what they found is refined; until the third, compiling may begin; until the fourth, each Unit's
+kernels are chosen. The rest is for making the user's alternatives ready. What takes less leaves
+more for what follows."""
 
 ASSURED = 0.5
 """The part of the budget that ``torch.compile`` may take whatever is left of it: without it nobody
@@ -82,17 +83,18 @@ def _search(
     if AUTO not in spec.schedulers:
         found, skipped = search(spec, model, place, reporter, start + spec.budget_seconds)
         return Entrants(_lowered(found, spec, model, place, reporter, watch), skipped)
-    searched, refined, compiling, opening = (
-        start + share * spec.budget_seconds for share in (SEARCHED, REFINED, COMPILING, 1.0)
+    searched, refined, compiling, chosen, opening = (
+        start + share * spec.budget_seconds for share in (SEARCHED, REFINED, COMPILING, CHOSEN, 1.0)
     )
     found, skipped = search(spec, model, place, reporter, searched)
     more, missing, expected_ms = proposed(found, spec, model, place, reporter, refined)
     lowered = _lowered([*found, *more], spec, model, place, reporter, watch)
     candidates, same = distinct(lowered)
     others, without = compiled(candidates, expected_ms, model, place, reporter, compiling, opening)
+    both, unmixed = mixed(candidates, others, spec, model, place, reporter, chosen)
     return Entrants(
-        [*candidates, *others],
-        [*skipped, *missing, *same, *without],
+        [*candidates, *others, *both],
+        [*skipped, *missing, *same, *without, *unmixed],
         alternatives=True,
         deadline=opening,
         assured_s=ASSURED * spec.budget_seconds,

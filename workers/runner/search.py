@@ -4,7 +4,7 @@ cannot."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,8 +88,10 @@ def oracle_of(
     place: Workplace,
     reporter: Reporter,
     deadline: float,
+    others: Sequence[str] = (),
 ) -> MeasuringOracle:
-    """The oracle that answers the scheduler ``name`` until ``deadline``."""
+    """The oracle that answers the scheduler ``name`` until ``deadline``. What it expects of
+    schedules, it does with the kernels of ``others``, too."""
     return MeasuringOracle(
         graph=model.graph,
         weights=model.weights,
@@ -99,6 +101,7 @@ def oracle_of(
         deadline=deadline,
         on_round=lambda record: reporter.round(name, record),
         provider=model.provider,
+        others=others,
     )
 
 

@@ -52,6 +52,12 @@ class LatencyOracle(Protocol):
         ...
 
     @property
+    def providers(self) -> Sequence[str | None]:
+        """Whose kernels the schedules of ``expected_latencies`` may name for each Unit. None, the
+        job's own, is first."""
+        ...
+
+    @property
     def gpu(self) -> GpuFacts | None:
         """What the GPU, real or simulated, is made of; None on a CPU."""
         ...

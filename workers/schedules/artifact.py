@@ -88,8 +88,8 @@ def write_artifact(
     """Write the zip to ``path``. ``graph`` is the one that the plan is for, rewritten where the
     schedule merges Units. ``summary`` (JSON) says how fast the schedule was and by what it was
     verified; ``parallelism`` is that of the device that the plan is for; ``provider`` is whose
-    kernels the plan was measured with, and ``kernels`` what it calls in place of the Units'
-    operators (``kernels_to_json``), where it does.
+    kernels the plan was measured with where it names no other, and ``kernels`` what they call in
+    place of the Units' operators (``kernels_to_json``), where they do.
 
     ``schedule.json`` is the versioned form of ``schedule_to_json`` with ``graph_hash`` (of the
     stored graph), ``plan``, ``parallelism``, ``arrangement`` (the plan on the cores of a CPU),
@@ -104,13 +104,14 @@ def write_artifact(
         "kernels": kernels or kernels_to_json("cpu", {}),
         "summary": dict(summary),
     }
+    with_onnx = "onnxruntime" in plan.providers(provider).values()
     readme = README.format(
         name=graph.name,
         scheduler=schedule.scheduler,
         batch_size=key.batch_size,
         torch=key.versions.get("torch", ""),
-        more=" onnxruntime" if provider == "onnxruntime" else "",
-        and_more=" and ONNX Runtime" if provider == "onnxruntime" else "",
+        more=" onnxruntime" if with_onnx else "",
+        and_more=" and ONNX Runtime" if with_onnx else "",
         device=key.device_fingerprint,
     )
     with (

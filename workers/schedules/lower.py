@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from workers.graph.graph import Graph
 from workers.schedules.aliases import dependencies
@@ -21,9 +22,9 @@ from workers.schedules.schedule import (
 def lower(schedule: Schedule, graph: Graph, parallelism: int) -> Plan:
     """The Plan of a schedule on a device that can run ``parallelism`` threads at once.
 
-    A **StreamSchedule** keeps its streams and its launch order. A launch waits for events of the
-    Units that it depends on. Streams get ``max(1, parallelism // streams)`` threads each unless
-    the schedule says otherwise.
+    A **StreamSchedule** keeps its streams, its launch order and the providers that it names. A
+    launch waits for events of the Units that it depends on. Streams get
+    ``max(1, parallelism // streams)`` threads each unless the schedule says otherwise.
 
     A **StageSchedule** gives the only group of a stage a stream with all ``parallelism`` threads,
     and ``g`` groups a stream of ``max(1, parallelism // g)`` threads each, unless the stage says
@@ -80,7 +81,13 @@ def _lower_streams(schedule: StreamSchedule, graph: Graph, parallelism: int) -> 
             raise ScheduleError(f"unit {unit.name!r} is on no stream")
     placements = [(placement.unit, placement.stream) for placement in schedule.placements]
     after = _dependencies(schedule.units, position, graph)
-    return Plan(tuple(map(Stream, threads)), with_events(placements, dict(enumerate(after))))
+    launches = with_events(placements, dict(enumerate(after)))
+    if any(placement.provider for placement in schedule.placements):
+        launches = tuple(
+            replace(launch, provider=placement.provider)
+            for launch, placement in zip(launches, schedule.placements, strict=True)
+        )
+    return Plan(tuple(map(Stream, threads)), launches)
 
 
 def _lower_stages(schedule: StageSchedule, graph: Graph, parallelism: int) -> Plan:

@@ -20,12 +20,14 @@ class Launch:
     """Run one Unit on one stream, after its earlier launches and after every event in ``waits``.
 
     ``records`` is the event that completes with this launch, or None if nobody waits for it.
+    ``provider`` names whose kernels compute the Unit; None leaves it to whoever runs the Plan.
     """
 
     unit: str
     stream: int
     waits: tuple[int, ...] = ()
     records: int | None = None
+    provider: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,10 @@ class Plan:
 
     streams: tuple[Stream, ...]
     launches: tuple[Launch, ...]
+
+    def providers(self, default: str) -> dict[str, str]:
+        """Whose kernels compute each Unit: those of ``default`` where the Plan leaves it open."""
+        return {launch.unit: launch.provider or default for launch in self.launches}
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
@@ -46,6 +52,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
                 "stream": launch.stream,
                 "waits": list(launch.waits),
                 "records": launch.records,
+                **({"provider": launch.provider} if launch.provider else {}),
             }
             for launch in plan.launches
         ],
@@ -57,7 +64,13 @@ def plan_from_json(data: Mapping[str, Any]) -> Plan:
     return Plan(
         streams=tuple(Stream(stream["threads"]) for stream in data["streams"]),
         launches=tuple(
-            Launch(launch["unit"], launch["stream"], tuple(launch["waits"]), launch["records"])
+            Launch(
+                launch["unit"],
+                launch["stream"],
+                tuple(launch["waits"]),
+                launch["records"],
+                launch.get("provider"),
+            )
             for launch in data["launches"]
         ),
     )

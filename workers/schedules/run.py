@@ -10,8 +10,8 @@
 
 From Python: ``from run import load; model = load(); outputs = model(x)``.
 
-Needs Linux, Python 3.11 or newer and PyTorch 2.11 or newer, and nothing else, unless the schedule
-was tuned with ONNX Runtime (``provider`` in ``schedule.json``): without that it is slower. Reads
+Needs Linux, Python 3.11 or newer and PyTorch 2.11 or newer, and nothing else, unless units were
+tuned with ONNX Runtime (``provider`` in ``schedule.json``): without that it is slower. Reads
 ``schedule.json``, ``model/graph.json`` and ``model/weights.safetensors`` beside it. Calls ATen
 operators, the ``FUSED`` ones that stand for several of them in ``schedule.json``, and ONNX Runtime
 with the models there; the first run packs weights for these and takes longer. The part for GPUs is
@@ -240,7 +240,12 @@ class Units:
     ) -> None:
         self._units = {unit["name"]: unit for unit in graph["units"]}
         self._device, self._notes = device, notes
-        self._by_inductor = schedule.get("provider") == "inductor"
+        chosen = {entry["unit"]: entry.get("provider") for entry in schedule["plan"]["launches"]}
+        self._by_inductor = {
+            name
+            for name in self._units
+            if (chosen.get(name) or schedule.get("provider")) == "inductor"
+        }
         kernels = schedule.get("kernels", {"device": device.type, "units": {}})
         self._kernels: Mapping[str, Any] = kernels["units"]
         if kernels["device"] != device.type:
@@ -269,7 +274,7 @@ class Units:
                 f"unit {unit['name']!r} runs without ONNX Runtime",
                 self._notes,
             )
-        if self._by_inductor:
+        if unit["name"] in self._by_inductor:
             function = _function(unit, self._device)
             return _or_plain(
                 lambda values: _runs(torch.compile(function, dynamic=False), unit),

@@ -57,10 +57,12 @@ class StageSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A Unit and the stream that it runs on, counted from 0."""
+    """A Unit and the stream that it runs on, counted from 0. ``provider`` names whose kernels
+    compute it; None leaves that to the job."""
 
     unit: str
     stream: int
+    provider: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,10 @@ def schedule_to_json(schedule: Schedule, key: ScheduleKey) -> dict[str, Any]:
         }
     else:
         decision = {
-            "placements": [[placement.unit, placement.stream] for placement in schedule.placements],
+            "placements": [
+                [placement.unit, placement.stream, *filter(None, [placement.provider])]
+                for placement in schedule.placements
+            ],
             "threads": list(schedule.threads),
         }
     return {
@@ -169,7 +174,7 @@ def _stages(data: Mapping[str, Any]) -> Schedule:
 def _streams(data: Mapping[str, Any]) -> Schedule:
     return StreamSchedule(
         scheduler=data["scheduler"],
-        placements=tuple(Placement(unit, stream) for unit, stream in data["placements"]),
+        placements=tuple(Placement(*placement) for placement in data["placements"]),
         threads=tuple(data["threads"]),
     )
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from workers.devices.base import Device, DeviceError, DeviceFacts
-from workers.devices.checks import check_provider
+from workers.devices.checks import check_providers
 from workers.devices.cuda.driver import Driver
 from workers.devices.cuda.executable import CudaExecutable
 from workers.devices.cuda.failures import reason_of
@@ -59,7 +59,7 @@ class CudaDevice(Device):
         name = self._facts.name
         if self._shared.closed:
             raise DeviceError(f"the device {name} is closed; open it again")
-        check_provider(self._facts, provider)
+        check_providers(self._facts, plan, provider)
         for weight in graph.weights:
             if weight not in weights:
                 raise DeviceError(f"graph {graph.name!r} needs weight {weight!r}, which is missing")
@@ -73,8 +73,12 @@ class CudaDevice(Device):
                 held = self._upload(graph, weights)
             # Compiling may try kernels, and lays weights out on torch's default stream: not while
             # another Plan runs, and it must have ended before a stream of ours reads them.
-            kernels = create(provider, name)
-            units = {unit.name: kernels.compile(here, unit, held, 1) for unit in here.units}
+            chosen = plan.providers(provider)
+            makers = {maker: create(maker, name) for maker in set(chosen.values())}
+            units = {
+                unit.name: makers[chosen[unit.name]].compile(here, unit, held, 1)
+                for unit in here.units
+            }
             with self._shared.driver.session():
                 self._shared.settle()
         constants = {name: held[name] for name in graph.outputs if name in held}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from typing import Any
 
 from workers.devices.base import PROVIDERS, DeviceError, DeviceFacts
@@ -31,15 +32,16 @@ def create(name: str, device: str = "cpu") -> KernelProvider:
     raise DeviceError(f"no kernel provider {name!r}; known: {', '.join(PROVIDERS)}")
 
 
-def kernels_of(graph: Graph, provider: str, facts: DeviceFacts) -> dict[str, Any]:
-    """What the provider calls on the device in place of the Units' operators, or the ONNX models
-    that it runs, for an artifact; nothing for a simulated one. On a GPU, calls are tried there
-    first, if they were not."""
+def kernels_of(graph: Graph, providers: Mapping[str, str], facts: DeviceFacts) -> dict[str, Any]:
+    """What the provider of each Unit calls on the device in place of its operators, or the ONNX
+    model that it runs, for an artifact; nothing for a simulated one. On a GPU, calls are tried
+    there first, if they were not."""
     if facts.simulated:
         return kernels_to_json("cpu", {})
-    described = create(provider, facts.name)
-    calls = {unit.name: described.describe(graph, unit) for unit in graph.units}
-    models = {unit.name: described.onnx(graph, unit) for unit in graph.units}
+    made = {name: create(name, facts.name) for name in set(providers.values())}
+    by = {unit.name: made[providers[unit.name]] for unit in graph.units}
+    calls = {unit.name: by[unit.name].describe(graph, unit) for unit in graph.units}
+    models = {unit.name: by[unit.name].onnx(graph, unit) for unit in graph.units}
     found = kernels_to_json(facts.kind, calls)
     if onnx := {name: model for name, model in models.items() if model is not None}:
         found["onnx"] = {

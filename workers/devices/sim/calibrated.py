@@ -15,18 +15,21 @@ from workers.hardware.gpu import GpuFacts
 from workers.hardware.kernel import Kernel
 from workers.schedules.plan import Plan
 
+Profiles = Mapping[str, tuple[Kernel, ...]]
+"""The kernels of every Unit by its name."""
+
 
 class CalibratedGpu:
     """Simulates Plans of one graph on ``gpu`` as CUDA Graphs, with each Unit's kernels as they were
-    profiled: alone they take their profiled time, side by side what the simulator makes of their
-    footprint. An *estimate*, for searches.
+    profiled, for each provider that Plans may name: alone they take their profiled time, side by
+    side what the simulator makes of their footprint. An *estimate*, for searches.
 
     Raises DeviceError for a GPU of a generation that the simulator has no numbers of, and for
     profiles that cannot be simulated.
     """
 
     def __init__(
-        self, gpu: GpuFacts, graph: Graph, profiles: Mapping[str, tuple[Kernel, ...]]
+        self, gpu: GpuFacts, graph: Graph, profiles: Mapping[str | None, Profiles]
     ) -> None:
         try:
             self._engine = Latencies(gpu, memory_of(gpu), PATHS["graph"])
@@ -37,7 +40,9 @@ class CalibratedGpu:
             ) from error
         try:
             self._kernels = {
-                unit.name: recorded_kernels(gpu, unit, profiles[unit.name]) for unit in graph.units
+                (unit.name, provider): recorded_kernels(gpu, unit, found[unit.name])
+                for provider, found in profiles.items()
+                for unit in graph.units
             }
         except ValueError as error:
             raise DeviceError(f"a profile cannot be simulated: {error}") from error
@@ -45,7 +50,10 @@ class CalibratedGpu:
     def latencies_ms(self, plans: Sequence[Plan]) -> list[float]:
         """What each Plan is expected to take."""
         jobs = [
-            jobs_of(plan.launches, [self._kernels[launch.unit] for launch in plan.launches])
+            jobs_of(
+                plan.launches,
+                [self._kernels[launch.unit, launch.provider] for launch in plan.launches],
+            )
             for plan in plans
         ]
         return [seconds * 1e3 for seconds in self._engine.of(jobs)]

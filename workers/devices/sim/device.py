@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from workers.devices.base import Device, DeviceError, DeviceFacts, Executable
-from workers.devices.checks import check_provider
+from workers.devices.checks import check_providers
 from workers.devices.recorded import unit_signature
 from workers.devices.sim.arithmetic import memory_of
 from workers.devices.sim.engine import Job, SimRun, simulate
@@ -63,7 +63,7 @@ class SimDevice(Device):
     ) -> Executable:
         if self._closed:
             raise DeviceError(f"device {self._facts.name!r} is closed; open it again")
-        check_provider(self._facts, provider)
+        check_providers(self._facts, plan, provider)
         validate(plan, graph)
         kernels = self._kernels_of_all(graph, plan.launches)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from workers.graph.graph import Graph
-from workers.schedulers.auto.launches import Launches, numbered
+from workers.schedulers.auto.launches import Launches, numbered, with_providers
 from workers.schedules.aliases import dependencies
 
 
@@ -18,7 +18,8 @@ class Neighbourhood:
     ``before`` and ``after`` are, for each Unit, the positions of those that must be launched
     earlier and later. ``weights`` say how likely each Unit is to be touched: those that take long
     decide more. A Plan gets ``max_streams`` streams at most, and each of them up to ``parallelism``
-    threads, where that is more than one.
+    threads, where that is more than one. ``providers`` name whose kernels a Unit may have, None the
+    job's own.
     """
 
     before: tuple[tuple[int, ...], ...]
@@ -26,10 +27,16 @@ class Neighbourhood:
     weights: tuple[float, ...]
     max_streams: int
     parallelism: int = 1
+    providers: tuple[str | None, ...] = (None,)
 
     @classmethod
     def of(
-        cls, graph: Graph, weights: Sequence[float], max_streams: int, parallelism: int = 1
+        cls,
+        graph: Graph,
+        weights: Sequence[float],
+        max_streams: int,
+        parallelism: int = 1,
+        providers: tuple[str | None, ...] = (None,),
     ) -> Neighbourhood:
         """Of a graph whose Units have these ``weights``, such as their latencies."""
         before = tuple(tuple(found) for found in dependencies(graph))
@@ -44,6 +51,7 @@ class Neighbourhood:
             tuple(max(weight, least) for weight in weights),
             max_streams,
             parallelism,
+            providers,
         )
 
     def neighbour(self, launches: Launches, random: Random) -> Launches:
@@ -55,6 +63,8 @@ class Neighbourhood:
         ]  # fmt: skip
         if self.parallelism > 1:
             moves.append(self._threads)
+        if len(self.providers) > 1:
+            moves += [self._provider, self._providers]
         return random.choice(moves)(launches, random)
 
     def _move(self, launches: Launches, random: Random) -> Launches:
@@ -83,7 +93,7 @@ class Neighbourhood:
         order, streams = list(launches.order), list(launches.streams)
         order.insert(to, order.pop(place))
         streams.insert(to, streams.pop(place))
-        return numbered(order, streams, launches.threads)
+        return numbered(order, streams, launches.threads, launches.providers)
 
     def _split(self, launches: Launches, random: Random) -> Launches:
         """A stream in two: what comes from some Unit on goes to a new one."""
@@ -123,6 +133,26 @@ class Neighbourhood:
         threads[stream] = random.choice(choices)
         return replace(launches, threads=tuple(threads))
 
+    def _provider(self, launches: Launches, random: Random) -> Launches:
+        """Another provider's kernels for one Unit."""
+        unit = launches.order[self._place(launches, random)]
+        return self._provided(launches, [unit], random)
+
+    def _providers(self, launches: Launches, random: Random) -> Launches:
+        """The same kernels for a Unit and all that it depends on or that depends on it directly:
+        one Unit alone may cost more to change than it gains, because of how values lie in
+        memory."""
+        unit = launches.order[self._place(launches, random)]
+        return self._provided(launches, [unit, *self.before[unit], *self.after[unit]], random)
+
+    def _provided(self, launches: Launches, units: Sequence[int], random: Random) -> Launches:
+        providers = list(launches.providers or [None] * len(launches.order))
+        others = [name for name in self.providers if name != providers[units[0]]]
+        chosen = random.choice(others)
+        for unit in units:
+            providers[unit] = chosen
+        return with_providers(launches, providers)
+
     def _tail_to(self, launches: Launches, place: int, target: int) -> Launches:
         one = launches.streams[place]
         streams = [
@@ -134,12 +164,12 @@ class Neighbourhood:
     def _renumbered(self, launches: Launches, streams: Sequence[int]) -> Launches:
         """A new stream gets the threads of the one that most of its Units come from."""
         if not launches.threads:
-            return numbered(launches.order, streams)
+            return numbered(launches.order, streams, providers=launches.providers)
         threads = list(launches.threads)
         for old, new in zip(launches.streams, streams, strict=True):
             if new == len(threads):
                 threads.append(launches.threads[old])
-        return numbered(launches.order, streams, threads)
+        return numbered(launches.order, streams, threads, launches.providers)
 
     def _place(self, launches: Launches, random: Random) -> int:
         """A launch, by its Unit's weight."""
