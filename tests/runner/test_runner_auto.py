@@ -119,6 +119,13 @@ def test_an_auto_job_on_a_cpu_compares_with_what_the_user_has(tmp_path: Path) ->
     assert "thread blocks" in reasons["opara-strict"]
     compiled = {name for name in outcomes if outcomes[name].provider == "inductor"}
     assert compiled >= {"sequential+inductor", "whole+inductor"}
+    if "mixed" in outcomes:
+        named = [place[2:] for place in outcomes["mixed"].schedule["placements"]]
+        others = [name for names in named for name in names]
+        assert set(others) <= {"inductor", "onnxruntime"}
+        assert any("refined from" in note for note in outcomes["mixed"].search["notes"])
+    else:
+        assert "nothing better than" in reasons["mixed"] or "its plan is" in reasons["mixed"]
     winner = outcomes[summary.winner]
     assert winner.winner
     assert winner.kind == "schedule"
