@@ -92,9 +92,10 @@ def compiled(
     deadline: float,
     end: float,
 ) -> tuple[list[Candidate], list[Skipped]]:
-    """The whole graph as one Unit for ONNX Runtime and for TorchInductor, where the device has
-    them, and where the job does not use TorchInductor's kernels anyway, the baseline and the one of
-    ``found`` that is expected to be fastest with these.
+    """The whole graph as one Unit, where the device has the providers: for ONNX Runtime on all
+    threads, and on one, which is faster for a small model, and for TorchInductor; and where the job
+    does not use TorchInductor's kernels anyway, the baseline and the one of ``found`` that is
+    expected to be fastest with these.
 
     What is begun before ``deadline`` is finished, however long it takes. So nothing is begun that
     would end after ``end`` if it took as long as what was compiled before it.
@@ -105,6 +106,8 @@ def compiled(
         for provider in WHOLE
         if provider in facts.providers
     ]
+    if "onnxruntime" in facts.providers and facts.parallelism > 1:
+        wanted.insert(1, _whole(model, facts.parallelism, "onnxruntime", threads=1))
     if "inductor" in facts.providers and model.provider != "inductor":
         here = [one.scheduler for one in found if one.scheduler in expected_ms]
         best = min(here, key=expected_ms.__getitem__, default=BASELINE)
@@ -224,11 +227,16 @@ def _compiled(candidate: Candidate) -> Candidate:
     )
 
 
-def _whole(model: Prepared, parallelism: int, provider: Provider) -> Candidate:
+def _whole(
+    model: Prepared, parallelism: int, provider: Provider, threads: int | None = None
+) -> Candidate:
     graph = regroup(model.graph, [model.graph.operators])
-    name = f"whole+{provider}"
-    schedule = StageSchedule(name, (Stage((tuple(unit.name for unit in graph.units),)),))
-    note = f"the whole graph {WHOLE[provider]}"
+    name, note = f"whole+{provider}", f"the whole graph {WHOLE[provider]}"
+    if threads is not None:
+        name, note = f"{name} on {threads}", f"{note}, on {threads} thread"
+    given = () if threads is None else (threads,)
+    units = tuple(unit.name for unit in graph.units)
+    schedule = StageSchedule(name, (Stage((units,), threads=given),))
     return Candidate(
         scheduler=name,
         found=SearchResult(schedule, predicted_ms=None, notes=(note,)),
