@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workers.measure.effort import USUAL, Effort, never
 from workers.measure.measurement import Failure
@@ -96,11 +96,12 @@ class DopplerMeasurer:
         """The top K of all that was tuned, measured again in isolation, by their place, best first
         as they were ("Rank selection")."""
         best = select_ranked(latencies, self.calibration.ranked_share)
-        outcomes = self._alone([subjects[place] for place in best])
-        return {
-            place: rounds.isolated(outcome.reading) if outcome.reading else rounds.failed(outcome)
-            for place, outcome in zip(best, outcomes, strict=True)
-        }
+        taken = self.isolated([subjects[place] for place in best])
+        return dict(zip(best, taken, strict=True))
+
+    def isolated(self, subjects: Sequence[Subject]) -> list[Taken]:
+        """As ``SubjectMeasurer`` says."""
+        return [rounds.taken_alone(outcome) for outcome in self._alone(subjects)]
 
     def _round(self, subjects: Sequence[Subject], degree: int, state: ReactState) -> ParallelRound:
         start = time.monotonic()
@@ -166,7 +167,11 @@ class DopplerMeasurer:
         outcomes = self._alone(
             [subjects[place] for place in chosen], [first[place].device for place in chosen]
         )
-        return dict(zip(chosen, outcomes, strict=True)), selection
+        repeated = {
+            place: replace(outcome, position=place)
+            for place, outcome in zip(chosen, outcomes, strict=True)
+        }
+        return repeated, selection
 
     def _alone(
         self, subjects: Sequence[Subject], places: Sequence[str] | None = None
@@ -203,7 +208,7 @@ class DopplerMeasurer:
                 beside = device_latency(reading), wall_latency(reading)
                 taken.append(Taken(latency, *beside, remeasured.get(place)))
             elif again is not None and again.reading is not None:
-                taken.append(rounds.isolated(again.reading))
+                taken.append(rounds.taken_alone(again))
             else:
                 taken.append(rounds.failed(again or outcome))
         return tuple(taken)

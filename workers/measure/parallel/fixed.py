@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from workers.measure.effort import USUAL, Effort, never
 from workers.measure.parallel import rounds
-from workers.measure.parallel.calibrator import RANKED_SHARE, select_ranked
 from workers.measure.parallel.pool import WorkerPool
 from workers.measure.parallel.rounds import ParallelRound, Taken, device_latency, wall_latency
 from workers.measure.parallel.subject import Outcome, Subject
@@ -23,14 +22,13 @@ STATIC_TIMEOUT_S = 3.0
 class FixedMeasurer:
     """``degree`` candidates at once on each device of ``pool``, all of a batch in one round.
     Latencies are those of the host's clock, as in the systems that DOPpler is compared with, and
-    nothing is measured again but the best of all. ``alone`` as in ``DopplerMeasurer``."""
+    nothing is measured again. ``alone`` as in ``DopplerMeasurer``."""
 
     pool: WorkerPool
     degree: int = 1
     effort: Effort = USUAL
     timeout_s: float = STATIC_TIMEOUT_S
     done: int = 0
-    ranked_share: float = RANKED_SHARE
     alone: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def round_size(self, left: int) -> int:
@@ -69,17 +67,11 @@ class FixedMeasurer:
         )
         return taken
 
-    def rank(self, subjects: Sequence[Subject], latencies: Sequence[float]) -> dict[int, Taken]:
-        """As many as DOPpler ranks, by both clocks, so that what measurers find can be compared."""
-        best = select_ranked(latencies, self.ranked_share)
-        chosen = [subjects[place] for place in best]
+    def isolated(self, subjects: Sequence[Subject]) -> list[Taken]:
+        """By the device's clock too, so that what different measurers find can be compared."""
         with self.alone():
-            outcomes = self.pool.measure(chosen, 1, self.timeout_s, self.effort)
-        return {
-            place: rounds.isolated(outcome.reading) if outcome.reading else rounds.failed(outcome)
-            for place, outcome in zip(best, outcomes, strict=True)
-            if outcome is not None
-        }
+            outcomes = self.pool.measure(subjects, 1, self.timeout_s, self.effort)
+        return [rounds.taken_alone(outcome) for outcome in outcomes if outcome is not None]
 
 
 def _taken(outcome: Outcome) -> Taken:

@@ -78,8 +78,8 @@ class SubjectMeasurer(Protocol):
         """How many of the ``left`` candidates of a batch the next round takes, at least 1."""
         ...
 
-    def rank(self, subjects: Sequence[Subject], latencies: Sequence[float]) -> dict[int, Taken]:
-        """The best of all that was tuned, measured once more in isolation, by their place."""
+    def isolated(self, subjects: Sequence[Subject]) -> list[Taken]:
+        """Each measured with nothing beside it, whatever the measurer does otherwise."""
         ...
 
 
@@ -93,10 +93,12 @@ def wall_latency(reading: Reading) -> float:
     return median([run.wall_ms for run in reading.runs])
 
 
-def isolated(reading: Reading) -> Taken:
+def taken_alone(outcome: Outcome) -> Taken:
     """What is told of a candidate that nothing ran beside."""
-    latency = device_latency(reading)
-    return Taken(latency, latency, wall_latency(reading), latency)
+    if outcome.reading is None:
+        return failed(outcome)
+    latency = device_latency(outcome.reading)
+    return Taken(latency, latency, wall_latency(outcome.reading), latency)
 
 
 def failed(outcome: Outcome) -> Taken:
