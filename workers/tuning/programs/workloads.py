@@ -1,7 +1,7 @@
 """The workloads of our evaluation: layers of published networks for one sample. The paper names the
 families of its Table 2 but not the sizes that it measured; these are ours, two for each.
 
-They are chosen such that a kernel which nobody tuned takes about 0.1 s or less on a CPU core.
+They are chosen such that a kernel which nobody tuned takes about 0.1 s on a CPU core or less.
 """
 
 from __future__ import annotations
