@@ -30,8 +30,9 @@ class Tuner(Protocol):
     """
 
     def propose(self, count: int) -> list[Candidate]:
-        """At most so many candidates that were not proposed before; fewer, or none, only when it
-        finds no more. Whoever proposes is told of all of them before the next call."""
+        """At most so many candidates that were not proposed before: fewer where it takes fewer to
+        be worth measuring, none only when it finds no more. Whoever proposes is told of all of
+        them before the next call."""
         ...
 
     def update(self, candidates: Sequence[Candidate], latencies_ms: Sequence[float]) -> None:
