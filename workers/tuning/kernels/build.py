@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
@@ -42,6 +45,8 @@ def build(order: BuildOrder) -> tuple[Path, ...]:
     module = order.source.module()
     # As TVM's own builder does: a layout that was rewritten is the caller's, not the kernel's.
     module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
+    if order.target.kind == "cuda":
+        _prefer_nvcc()
     library = compiled(module, target=order.target.tvm())
     devices = list(_cuda_modules(library))
     for number, device in enumerate(devices):
@@ -50,6 +55,14 @@ def build(order: BuildOrder) -> tuple[Path, ...]:
     with TemporaryDirectory(dir=order.library.parent) as workspace:
         library.export_library(str(order.library), workspace_dir=workspace, options=_NOW)
     return tuple(_kept(order, module, library, devices)) if order.keep_source else ()
+
+
+def _prefer_nvcc() -> None:
+    """TVM compiles by NVRTC unless told otherwise, for which it needs NVIDIA's bindings. Importing
+    its compiler registers it."""
+    if find_spec("cuda") is None:
+        os.environ.setdefault("TVM_CUDA_COMPILE_MODE", "nvcc")
+    import_module("tvm.support.nvcc")
 
 
 def _cuda_modules(library: tvm.runtime.Module) -> Iterator[tvm.runtime.Module]:
@@ -66,12 +79,13 @@ def _prove_cuda(device: tvm.runtime.Module, order: BuildOrder, number: int) -> N
 
     if tvm.cuda(0).exist or which("nvcc") is None:
         return
-    binary = compile_cuda(
-        device.inspect_source(),
-        target_format="cubin",
-        arch=order.target.architecture,
-        compiler="nvcc",
-    )
+    with order.target.tvm():
+        binary = compile_cuda(
+            device.inspect_source(),
+            target_format="cubin",
+            arch=order.target.architecture,
+            compiler="nvcc",
+        )
     order.library.with_suffix(f".{number}.cubin").write_bytes(bytes(binary))
 
 

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from workers.measure.measurement import Failure
 from workers.measure.parallel.child import READY, die_with_parent, lacks_memory
 from workers.tuning.kernels.build import build
+from workers.tuning.kernels.runtime import without_torch
 
 DISK_FULL = "disk full"
 _NICE = 10
@@ -28,7 +29,8 @@ def main() -> None:
     die_with_parent()
     os.nice(_NICE)
     connection = Connection(int(sys.argv[1]))
-    import_module("workers.tuning.space")  # and TVM with it
+    with without_torch():
+        import_module("workers.tuning.space")  # and TVM with it
     connection.send(READY)
     while True:
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,33 +31,32 @@ def load_cpu() -> Any:
     found = find_spec("tvm")
     if found is None or found.origin is None:
         raise RuntimeError("running kernels needs TVM: pip install 'plait[tvm]'")
-    ffi = _without_torch()
+    with without_torch():
+        import tvm_ffi  # noqa: PLC0415  # an optional extra
     ctypes.CDLL(str(Path(found.origin).parent / "lib/libtvm_runtime.so"), ctypes.RTLD_GLOBAL)
-    return ffi
+    return tvm_ffi
 
 
 @cache
 def load_cuda() -> Any:
     """``tvm_ffi`` with all of TVM, as what runs kernels on a GPU is in several libraries."""
     os.environ.update(ONE_THREAD)
-    import tvm  # noqa: F401, PLC0415  # an optional extra
-    import tvm_ffi  # noqa: PLC0415
+    with without_torch():
+        import tvm  # noqa: F401, PLC0415  # an optional extra
+        import tvm_ffi  # noqa: PLC0415
 
     return tvm_ffi
 
 
-def _without_torch() -> Any:
-    """tvm_ffi imports torch where it finds it, for tensors that nobody passes here. Whoever wants
-    torch later in this process can have it."""
-    torch = sys.modules.get("torch", _ABSENT)
-    if torch is _ABSENT:
-        sys.modules["torch"] = None  # type: ignore[assignment]  # how an import is refused
+@contextmanager
+def without_torch() -> Iterator[None]:
+    """TVM imports torch where it finds it, for tensors that nobody passes here, which takes most of
+    its time and memory. Whoever wants torch later in this process can have it."""
+    if "torch" in sys.modules:
+        yield
+        return
+    sys.modules["torch"] = None  # type: ignore[assignment]  # how an import is refused
     try:
-        import tvm_ffi  # noqa: PLC0415  # an optional extra
+        yield
     finally:
-        if torch is _ABSENT:
-            del sys.modules["torch"]
-    return tvm_ffi
-
-
-_ABSENT = object()
+        del sys.modules["torch"]
