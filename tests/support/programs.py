@@ -3,7 +3,7 @@ the tables of docs/tensor_programs.md."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,35 +53,76 @@ def small_programs(draw: st.DrawFn, family: str) -> TensorProgram:
 
 
 def computed_by_tvm(program: TensorProgram, inputs: Sequence[Array]) -> list[Array]:
-    """What the program's TIR computes that nobody has scheduled, compiled for the CPU."""
-    import tvm
+    """What the program's TIR computes that nobody has scheduled, compiled for a CPU core."""
+    return _run(_module(program), program, inputs)
+
+
+def computed_by_candidates(
+    program: TensorProgram, inputs: Sequence[Array], count: int
+) -> Iterator[list[Array]]:
+    """What so many random candidates of the program's design space compute."""
+    from tvm.s_tir import Schedule
+    from tvm.s_tir.schedule import Trace
+
+    generator, traces = _space(program)
+    for number in range(count):
+        schedule = Schedule(_module(program), seed=number + 1)
+        without_decisions = Trace(traces[number % len(traces)].insts, {})
+        without_decisions.apply_to_schedule(schedule, remove_postproc=True)
+        schedule.enter_postproc()
+        assert all(postprocessor.apply(schedule) for postprocessor in generator.postprocs)
+        yield _run(schedule.mod, program, inputs)
+
+
+def sketches(program: TensorProgram) -> list[Any]:
+    """The traces of MetaSchedule's design space for a CPU core."""
+    return _space(program)[1]
+
+
+def _target() -> Any:
+    from tvm.target import Target
+
+    return Target({"kind": "llvm", "num-cores": 1})
+
+
+def _module(program: TensorProgram) -> Any:
+    from tvm import IRModule
 
     function = catalog.family_of(program).prim_func(dict(program.sizes))
-    target = tvm.target.Target({"kind": "llvm", "num-cores": 1})
-    kernel = tvm.compile(tvm.IRModule({"main": function}), target=target)["main"]
+    return IRModule({"main": function.with_attr("global_symbol", "main")})
+
+
+def _run(module: Any, program: TensorProgram, inputs: Sequence[Array]) -> list[Array]:
+    import tvm
+
+    kernel = tvm.compile(module, target=_target())["main"]
     outputs = [tvm.runtime.empty(spec.shape, spec.dtype) for spec in catalog.outputs(program)]
     kernel(*(tvm.runtime.tensor(given) for given in inputs), *outputs)
     return [output.numpy() for output in outputs]
 
 
-def sketches(program: TensorProgram) -> list[Any]:
-    """The traces of MetaSchedule's design space for a CPU core. TuneContext's own constructor would
-    first load the tensor intrinsics of every target for half a minute, which these rules do not
-    use."""
-    import tvm
+def _space(program: TensorProgram) -> tuple[Any, list[Any]]:
+    """The generator of the design space, and the space's traces. TuneContext's own constructor
+    would first load the tensor intrinsics of every target for half a minute, which these rules do
+    not use."""
     from tvm.s_tir.meta_schedule import TuneContext, _ffi_api, space_generator
 
-    function = catalog.family_of(program).prim_func(dict(program.sizes))
     rules = dict.fromkeys(("sch_rules", "postprocs", "mutator_probs"), "llvm")
     generator = space_generator.PostOrderApply(**rules)
-    target = tvm.target.Target({"kind": "llvm", "num-cores": 1})
     context = TuneContext.__new__(TuneContext)
-    module = tvm.IRModule({"main": function})
     context.__init_handle_by_constructor__(
-        _ffi_api.TuneContext, module, target, generator, None, "main", 1, 1, lambda *_: None
+        _ffi_api.TuneContext,
+        _module(program),
+        _target(),
+        generator,
+        None,
+        "main",
+        1,
+        1,
+        lambda *_: None,
     )
     _ffi_api.TuneContextInitialize(context)
-    return [schedule.trace for schedule in context.generate_design_space()]
+    return generator, [schedule.trace for schedule in context.generate_design_space()]
 
 
 def computed_by_torch(program: TensorProgram, inputs: Sequence[Array]) -> list[Array]:
