@@ -21,6 +21,8 @@ from backend.jobs.schemas import (
     RoundEvent,
     SearchEvent,
     StateEvent,
+    TuningKernelEvent,
+    TuningRoundEvent,
 )
 from backend.problems import Problem
 from backend.profiles.schemas import ProfileLine
@@ -36,6 +38,8 @@ EXTRA_SCHEMAS: tuple[type[BaseModel], ...] = (
     SearchEvent,
     RoundEvent,
     ResultEvent,
+    TuningRoundEvent,
+    TuningKernelEvent,
     LogEvent,
     ProfileLine,
 )

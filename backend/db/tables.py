@@ -300,3 +300,125 @@ class Artifact(Base):
     size_bytes: Mapped[int] = mapped_column(BigInteger)
     sha256: Mapped[str]
     created_at: Mapped[datetime] = _created()
+
+
+class TuningRun(Base):
+    """What a job that tunes kernels set out to do, and how it ended: ``complete``, ``exhausted``
+    (no design space has more candidates) or ``budget``; null until then.
+
+    ``uncovered`` are a model's operators that no tensor program computes: [{reason, operators,
+    gflops}], and ``covered`` is the programs' part of its FLOPs, null where no model was given.
+    ``target`` is TVM's, as JSON.
+    """
+
+    __tablename__ = "tuning_run"
+
+    job_id: Mapped[UUID] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"), primary_key=True)
+    target: Mapped[str]
+    uncovered: Mapped[list[dict[str, Any]]]
+    covered: Mapped[float | None]
+    ended: Mapped[str | None]
+    created_at: Mapped[datetime] = _created()
+
+
+class TuningProgram(Base):
+    """A tensor program that a job tunes. ``program`` is its key, the same in every job; ``weight``
+    is how often it occurs, and ``units`` where in the model: [{unit, operators}]. ``place`` orders
+    them as the job has them, from 0; ``gflops`` are of one occurrence."""
+
+    __tablename__ = "tuning_program"
+
+    job_id: Mapped[UUID] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"), primary_key=True)
+    program: Mapped[str] = mapped_column(primary_key=True)
+    place: Mapped[int]
+    name: Mapped[str]
+    weight: Mapped[float]
+    units: Mapped[list[dict[str, Any]]]
+    gflops: Mapped[float]
+
+
+class TuningRound(Base):
+    """A round of measuring a job's kernels: what ``workers.tuning.records.RoundRecord`` says but
+    its trials, from which the job is resumed. Never changed once it is there.
+
+    ``lower`` and ``upper`` bound the next degree of parallelism and are REACT's, as ``react`` is,
+    the whole step; ``failures`` counts candidates by kind. ``started_s`` and ``ended_s`` are
+    seconds of tuning since the job began, without what passed while it was stopped. ``best_ms`` is
+    the lowest latency of the round's program so far. ``spans`` are what processes did: [{kind,
+    process, device, trial, started_s, ended_s, failure}].
+    """
+
+    __tablename__ = "tuning_round"
+
+    job_id: Mapped[UUID] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    attempt: Mapped[int]
+    program: Mapped[str]
+    batch: Mapped[int]
+    asked: Mapped[int]
+    degree_of_parallelism: Mapped[int]
+    lower: Mapped[int | None]
+    upper: Mapped[int | None]
+    timeout_s: Mapped[float]
+    successes: Mapped[int]
+    failures: Mapped[dict[str, Any]]
+    timeouts: Mapped[int]
+    outliers: Mapped[int]
+    remeasured: Mapped[int]
+    due_to_parallelism: Mapped[int]
+    delta_mean: Mapped[float | None]
+    started_s: Mapped[float]
+    ended_s: Mapped[float]
+    cpu_share: Mapped[float | None]
+    best_ms: Mapped[float | None]
+    react: Mapped[dict[str, Any] | None]
+    spans: Mapped[list[dict[str, Any]]]
+    created_at: Mapped[datetime] = _created()
+
+
+class TuningTrial(Base):
+    """One candidate of a job's kernels, written together with its round. ``latency_ms`` is what
+    the tuner was told, null where there is a ``failure``, and ``trace`` is what its kernel is built
+    from."""
+
+    __tablename__ = "tuning_trial"
+
+    job_id: Mapped[UUID] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"), primary_key=True)
+    trial: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    round: Mapped[int]
+    program: Mapped[str]
+    candidate: Mapped[str]
+    trace: Mapped[str]
+    latency_ms: Mapped[float | None]
+    device_ms: Mapped[float | None]
+    wall_ms: Mapped[float | None]
+    alone_ms: Mapped[float | None]
+    cycles: Mapped[float | None]
+    instructions: Mapped[float | None]
+    failure: Mapped[str | None]
+    reason: Mapped[str]
+    build_s: Mapped[float]
+
+
+class TuningKernel(Base):
+    """The best kernel of a program, and its zip in storage. ``ranked`` are the candidates that were
+    measured in isolation at the end: [{trial, candidate, told_ms, device_ms, wall_ms, failure,
+    reason}]."""
+
+    __tablename__ = "tuning_kernel"
+
+    job_id: Mapped[UUID] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"), primary_key=True)
+    program: Mapped[str] = mapped_column(primary_key=True)
+    trial: Mapped[int]
+    candidate: Mapped[str]
+    latency_ms: Mapped[float]
+    wall_ms: Mapped[float]
+    tir: Mapped[str]
+    source: Mapped[str]
+    trace: Mapped[str]
+    ranked: Mapped[list[dict[str, Any]]]
+    filename: Mapped[str]
+    storage_key: Mapped[str]
+    size_bytes: Mapped[int] = mapped_column(BigInteger)
+    sha256: Mapped[str]
+    created_at: Mapped[datetime] = _created()

@@ -1,4 +1,4 @@
-"""Creating, listing, cancelling and retrying jobs."""
+"""Creating, listing, cancelling, retrying and resuming jobs."""
 
 from __future__ import annotations
 
@@ -91,3 +91,9 @@ async def cancel_job(_: Writer, jobs: Jobs, job_id: UUID) -> JobRead:
 async def retry_job(_: Writer, jobs: Jobs, job_id: UUID) -> JobRead:
     """Queue a failed or cancelled job again; what was measured is not measured twice."""
     return JobRead.model_validate(await jobs.retry(job_id))
+
+
+@router.post("/{job_id}/resume", responses=responses(404, 409))
+async def resume_job(_: Writer, jobs: Jobs, job_id: UUID) -> JobRead:
+    """Let a cancelled or failed job for kernels go on where it was: it keeps its records."""
+    return JobRead.model_validate(await jobs.resume(job_id))

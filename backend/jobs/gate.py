@@ -50,9 +50,11 @@ def change(job: Job, action: JobAction, problem: JobProblem | None = None) -> Jo
         job.fence += 1
     if state in FINISHED:
         job.finished_at = now
-    if action is JobAction.RETRY:
+    if action in (JobAction.RETRY, JobAction.RESUME):
         job.attempt = 0
-        job.finished_at = job.started_at = job.summary = None
+        job.finished_at = job.summary = None
+    if action is JobAction.RETRY:
+        job.started_at = None
     if state is JobState.QUEUED:
         job.progress = {}
     event = StateEvent(state=state, previous=previous, attempt=job.attempt, problem=problem)

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
+from backend.jobs.kernel_options import KernelOptions
 from backend.jobs.states import JobState
 
 MODEL_PATTERN = r"^(zoo:[a-z0-9_]+|upload:[0-9a-f-]{36})$"
@@ -80,20 +88,28 @@ ONNX Runtime."""
 
 
 class Purpose(StrEnum):
-    """``tune`` finds schedules; ``inspect`` ends after the import, with the facts of the graph."""
+    """``tune`` finds schedules; ``inspect`` ends after the import, with the facts of the graph;
+    ``kernels`` tunes tensor programs into kernels."""
 
     TUNE = "tune"
     INSPECT = "inspect"
+    KERNELS = "kernels"
+
+
+Model = Annotated[str, StringConstraints(pattern=MODEL_PATTERN)]
 
 
 class JobSpec(Strict):
-    """What to tune: model + device + batch sizes + schedulers + budget."""
+    """What to tune: model + device + batch sizes + schedulers + budget. A job for kernels has
+    ``kernels`` in place of schedulers, and may name tensor programs there in place of a model."""
 
     model: Annotated[
-        str,
-        StringConstraints(pattern=MODEL_PATTERN),
-        Field(description="zoo:NAME or upload:ID", examples=["zoo:squeezenet"]),
-    ]
+        Model | None,
+        Field(
+            description="zoo:NAME or upload:ID; null where kernels.programs are tuned",
+            examples=["zoo:squeezenet"],
+        ),
+    ] = None
     device: Annotated[str, StringConstraints(min_length=1, max_length=64)] = "cpu"
     batch_sizes: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1)] = [1]
     sequence_length: Annotated[
@@ -124,9 +140,13 @@ class JobSpec(Strict):
     allow_noise: Annotated[
         bool, Field(description="measure although the machine is busy; the results say so")
     ] = False
-    purpose: Annotated[Purpose, Field(description="tune, or only inspect the model's graph")] = (
-        Purpose.TUNE
-    )
+    purpose: Annotated[
+        Purpose,
+        Field(description="tune, only inspect the model's graph, or tune kernels"),
+    ] = Purpose.TUNE
+    kernels: Annotated[
+        KernelOptions | None, Field(description="of a job for kernels, and only of that")
+    ] = None
 
     @field_validator("batch_sizes", "schedulers")
     @classmethod
@@ -134,6 +154,24 @@ class JobSpec(Strict):
         if len(set(items)) != len(items):
             raise ValueError("each entry may appear once")
         return items
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.purpose is not Purpose.KERNELS:
+            if self.kernels is not None:
+                raise ValueError(f"kernels: only for a job of purpose kernels, not {self.purpose}")
+            if self.model is None:
+                raise ValueError("model: name one, as zoo:NAME or upload:ID")
+            return self
+        if self.kernels is None:
+            raise ValueError("kernels: say which tensor programs are tuned and how; {} will do")
+        if self.model is None and not self.kernels.programs:
+            raise ValueError("model: name one, or tensor programs as kernels.programs")
+        if self.model is not None and self.kernels.programs:
+            raise ValueError("kernels.programs: name them or a model, not both")
+        if len(self.batch_sizes) > 1:
+            raise ValueError("batch_sizes: a job for kernels has one")
+        return self
 
 
 class JobCreate(JobSpec):
@@ -238,6 +276,8 @@ class EventType(StrEnum):
     ROUND = "round"
     RESULT = "result"
     LOG = "log"
+    TUNING_ROUND = "tuning_round"
+    TUNING_KERNEL = "tuning_kernel"
 
 
 class StateEvent(BaseModel):
@@ -309,6 +349,42 @@ class ResultEvent(BaseModel):
     high_ms: float
     verified: bool
     simulated: bool
+
+
+class TuningRoundEvent(BaseModel):
+    """A round of measuring kernels of ``program`` is over: its row without trials and spans. Both
+    ``trials`` and ``best_ms`` are of that program so far, ``trials_done`` is of the whole job."""
+
+    number: int
+    program: str
+    batch: int
+    degree_of_parallelism: int
+    lower: int | None
+    upper: int | None
+    timeout_s: float
+    successes: int
+    failures: dict[str, int]
+    timeouts: int
+    outliers: int
+    remeasured: int
+    due_to_parallelism: int
+    delta_mean: float | None
+    started_s: float
+    ended_s: float
+    cpu_share: float | None
+    best_ms: float | None
+    trials: int
+    trials_done: int
+
+
+class TuningKernelEvent(BaseModel):
+    """A program is tuned: its best kernel, measured in isolation, can be downloaded."""
+
+    program: str
+    trial: int
+    candidate: str
+    latency_ms: float
+    wall_ms: float
 
 
 class LogEvent(BaseModel):

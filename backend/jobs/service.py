@@ -15,7 +15,14 @@ from backend.events.announcer import Announcer
 from backend.jobs import gate
 from backend.jobs.doorbell import Doorbell
 from backend.jobs.repository import JobRepository
-from backend.jobs.schemas import EventType, JobCreate, JobProgress, JobSpec, StateEvent
+from backend.jobs.schemas import (
+    EventType,
+    JobCreate,
+    JobProgress,
+    JobSpec,
+    Purpose,
+    StateEvent,
+)
 from backend.jobs.states import JobAction, JobState, TransitionError
 from backend.jobs.validation import check
 from backend.problems import ConflictError, InvalidFieldsError, NotFoundError
@@ -85,6 +92,20 @@ class JobService:
         self._ring(job)
         return job
 
+    async def resume(self, job_id: UUID) -> Job:
+        """Queue a stopped or failed job for kernels again, to go on where it was. Raises
+        ConflictError."""
+        job = await self.get(job_id)
+        if job.purpose != Purpose.KERNELS:
+            raise ConflictError(
+                f"only a job for kernels goes on where it was, and {job_id} is for"
+                f" {job.purpose}; retry it instead",
+                state=job.state,
+            )
+        job = await self._change(job_id, JobAction.RESUME)
+        self._ring(job)
+        return job
+
     async def _change(self, job_id: UUID, action: JobAction) -> Job:
         job = await self._jobs.get_locked(job_id)
         if job is None:
@@ -98,7 +119,7 @@ class JobService:
 
     async def _check(self, spec: JobSpec) -> Upload | None:
         """The upload that the job names, if any. Raises InvalidFieldsError."""
-        kind, _, name = spec.model.partition(":")
+        kind, _, name = (spec.model or "").partition(":")
         upload = None
         if kind == "upload":
             upload = await UploadRepository(self._session).get_shared(_parse_upload_id(name))
@@ -127,7 +148,14 @@ def _same_request(earlier: Job, spec: JobSpec) -> Job:
 
 
 def _model_name(spec: JobSpec, upload: Upload | None) -> str:
-    return upload.filename if upload else spec.model.partition(":")[2]
+    """What people call that which is tuned: a model, or the first of so many tensor programs."""
+    if upload is not None:
+        return upload.filename
+    if spec.model is not None:
+        return spec.model.partition(":")[2]
+    programs = spec.kernels.programs if spec.kernels else []
+    name = ", ".join(one.workload or one.family or "" for one in programs[:1])
+    return f"{name} and {len(programs) - 1} more" if len(programs) > 1 else name
 
 
 def _parse_upload_id(text: str) -> UUID:

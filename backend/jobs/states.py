@@ -28,6 +28,7 @@ class JobAction(StrEnum):
     CONFIRM_CANCEL = "confirm_cancel"
     REQUEUE = "requeue"
     RETRY = "retry"
+    RESUME = "resume"
 
 
 S, A = JobState, JobAction
@@ -46,6 +47,8 @@ TRANSITIONS: dict[tuple[JobState, JobAction], JobState] = {
     (S.CANCELLING, A.CONFIRM_CANCEL): S.CANCELLED,
     (S.FAILED, A.RETRY): S.QUEUED,
     (S.CANCELLED, A.RETRY): S.QUEUED,
+    (S.FAILED, A.RESUME): S.QUEUED,
+    (S.CANCELLED, A.RESUME): S.QUEUED,
 }
 
 ACTIVE = frozenset({S.IMPORTING, S.TUNING, S.VERIFYING, S.CANCELLING})

@@ -26,6 +26,8 @@ def check(spec: JobSpec, devices: Sequence[Device], upload: Upload | None) -> No
 def _model_errors(
     spec: JobSpec, offers: Mapping[str, Capabilities], upload: Upload | None
 ) -> Iterable[tuple[str, str]]:
+    if spec.model is None:
+        return
     kind, _, name = spec.model.partition(":")
     offer = offers.get(spec.device)
     if kind == "upload":

@@ -96,6 +96,7 @@ OPERATIONS: dict[tuple[str, str], set[str]] = {
     ("GET", f"/api/v1/jobs/{UUID(int=1)}"): {"read", "write"},
     ("POST", f"/api/v1/jobs/{UUID(int=1)}/cancel"): {"write"},
     ("POST", f"/api/v1/jobs/{UUID(int=1)}/retry"): {"write"},
+    ("POST", f"/api/v1/jobs/{UUID(int=1)}/resume"): {"write"},
     ("GET", f"/api/v1/jobs/{UUID(int=1)}/results"): {"read", "write"},
     ("GET", f"/api/v1/jobs/{UUID(int=1)}/results/{UUID(int=2)}/schedule"): {"read", "write"},
     ("GET", f"/api/v1/jobs/{UUID(int=1)}/results/{UUID(int=2)}/trace"): {"read", "write"},

@@ -126,7 +126,7 @@ def _source(
     storage: Storage,
     workdir: Path,
 ) -> ModelSource:
-    kind, _, name = spec.model.partition(":")
+    kind, _, name = (spec.model or "").partition(":")
     if kind == "zoo":
         return ZooModel(name)
     with sessions() as session:

@@ -223,8 +223,12 @@ export interface paths {
         };
         /**
          * Get Figure
-         * @description ``latency`` per scheduler, ``search`` progress, measurement ``rounds``, or the ``timeline``
-         *     of one schedule (the winner's if no scheduler is named).
+         * @description Of a job for schedules: ``latency`` per scheduler, ``search`` progress, measurement
+         *     ``rounds``, or the ``timeline`` of one schedule (the winner's if no scheduler is named).
+         *
+         *     Of a job for kernels: ``tuning-best`` latency of each program, degree of
+         *     ``tuning-parallelism`` with its bounds, ``tuning-deviation``, ``tuning-failures`` by kind, the
+         *     timeline of ``tuning-processes``, and the use of the CPU, ``tuning-cpu``.
          */
         get: operations["get_figure"];
         put?: never;
@@ -289,6 +293,26 @@ export interface paths {
         get: operations["get_trace"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume Job
+         * @description Let a cancelled or failed job for kernels go on where it was: it keeps its records.
+         */
+        post: operations["resume_job"];
         delete?: never;
         options?: never;
         head?: never;
@@ -759,6 +783,12 @@ export interface components {
             worker: components["schemas"]["Check"];
         };
         /**
+         * Clock
+         * @description What the best latency is drawn over.
+         * @enum {string}
+         */
+        Clock: "trials" | "time";
+        /**
          * DeviceRead
          * @description ``online`` means that its worker has made progress lately.
          */
@@ -809,7 +839,7 @@ export interface components {
          * @description The ``event:`` field of the SSE stream; the shapes of ``data`` are the classes below.
          * @enum {string}
          */
-        EventType: "state" | "progress" | "search" | "round" | "result" | "log";
+        EventType: "state" | "progress" | "search" | "round" | "result" | "log" | "tuning_round" | "tuning_kernel";
         /**
          * Faster
          * @description An alternative of the user's own that is faster than every schedule.
@@ -834,7 +864,7 @@ export interface components {
          * FigureKind
          * @enum {string}
          */
-        FigureKind: "latency" | "search" | "rounds" | "timeline";
+        FigureKind: "latency" | "search" | "rounds" | "timeline" | "tuning-best" | "tuning-parallelism" | "tuning-deviation" | "tuning-failures" | "tuning-processes" | "tuning-cpu";
         /**
          * FigureRead
          * @description A Plotly figure, ready for ``Plotly.react(element, data, layout)``.
@@ -1081,12 +1111,14 @@ export interface components {
              *     }
              */
             ios: components["schemas"]["IosOptions"];
+            /** @description of a job for kernels, and only of that */
+            kernels?: components["schemas"]["KernelOptions"] | null;
             /**
              * Model
-             * @description zoo:NAME or upload:ID
+             * @description zoo:NAME or upload:ID; null where kernels.programs are tuned
              * @example zoo:squeezenet
              */
-            model: string;
+            model?: string | null;
             /**
              * Name
              * @default
@@ -1106,7 +1138,7 @@ export interface components {
              */
             provider: "aten" | "inductor" | "onnxruntime";
             /**
-             * @description tune, or only inspect the model's graph
+             * @description tune, only inspect the model's graph, or tune kernels
              * @default tune
              */
             purpose: components["schemas"]["Purpose"];
@@ -1235,7 +1267,8 @@ export interface components {
         };
         /**
          * JobSpec
-         * @description What to tune: model + device + batch sizes + schedulers + budget.
+         * @description What to tune: model + device + batch sizes + schedulers + budget. A job for kernels has
+         *     ``kernels`` in place of schedulers, and may name tensor programs there in place of a model.
          */
         JobSpec: {
             /**
@@ -1280,12 +1313,14 @@ export interface components {
              *     }
              */
             ios: components["schemas"]["IosOptions"];
+            /** @description of a job for kernels, and only of that */
+            kernels?: components["schemas"]["KernelOptions"] | null;
             /**
              * Model
-             * @description zoo:NAME or upload:ID
+             * @description zoo:NAME or upload:ID; null where kernels.programs are tuned
              * @example zoo:squeezenet
              */
-            model: string;
+            model?: string | null;
             /**
              * @default {
              *       "strict": false
@@ -1300,7 +1335,7 @@ export interface components {
              */
             provider: "aten" | "inductor" | "onnxruntime";
             /**
-             * @description tune, or only inspect the model's graph
+             * @description tune, only inspect the model's graph, or tune kernels
              * @default tune
              */
             purpose: components["schemas"]["Purpose"];
@@ -1328,6 +1363,104 @@ export interface components {
          * @enum {string}
          */
         JobState: "queued" | "importing" | "tuning" | "verifying" | "succeeded" | "failed" | "cancelling" | "cancelled";
+        /**
+         * KernelMeasurer
+         * @description How candidates are measured; ``form`` is whose REACT decides how many are in flight at once,
+         *     and only ``doppler`` has one.
+         */
+        KernelMeasurer: {
+            /**
+             * Degree
+             * @description candidates in flight at once: always for naive, at most for doppler; 0 stands for the worker's cores, or 64 on a GPU
+             * @default 0
+             */
+            degree: number;
+            /**
+             * Form
+             * @description the paper's equations, or what its published code does
+             * @default paper
+             * @enum {string}
+             */
+            form: "paper" | "published";
+            /**
+             * Kind
+             * @default doppler
+             * @enum {string}
+             */
+            kind: "doppler" | "naive" | "serial";
+        };
+        /**
+         * KernelOptions
+         * @description Which tensor programs are tuned, by which tuner, and how their candidates are measured.
+         *     Without ``programs`` they are those of the job's model.
+         */
+        KernelOptions: {
+            /**
+             * Batch Size
+             * @description how many candidates are proposed at once
+             * @default 64
+             */
+            batch_size: number;
+            /**
+             * Cold
+             * @description flush the caches before every run
+             * @default false
+             */
+            cold: boolean;
+            /**
+             * @default {
+             *       "kind": "doppler",
+             *       "degree": 0,
+             *       "form": "paper"
+             *     }
+             */
+            measurer: components["schemas"]["KernelMeasurer"];
+            /**
+             * Programs
+             * @default []
+             */
+            programs: components["schemas"]["KernelProgram"][];
+            /**
+             * Trials
+             * @description candidates to build and measure, of all programs together
+             * @default 64
+             */
+            trials: number;
+            /**
+             * Tuner
+             * @default evolutionary
+             */
+            tuner: string;
+        };
+        /**
+         * KernelProgram
+         * @description A tensor program: a workload by its name, or a family with sizes, of which those that are
+         *     left out are the family's own. ``weight`` is how often it occurs in what is tuned.
+         */
+        KernelProgram: {
+            /**
+             * Family
+             * @example conv2d_nchw
+             */
+            family?: string | null;
+            /**
+             * Sizes
+             * @default {}
+             */
+            sizes: {
+                [key: string]: number;
+            };
+            /**
+             * Weight
+             * @default 1
+             */
+            weight: number;
+            /**
+             * Workload
+             * @example matmul.1
+             */
+            workload?: string | null;
+        };
         /** LogEvent */
         LogEvent: {
             /**
@@ -1494,10 +1627,11 @@ export interface components {
         };
         /**
          * Purpose
-         * @description ``tune`` finds schedules; ``inspect`` ends after the import, with the facts of the graph.
+         * @description ``tune`` finds schedules; ``inspect`` ends after the import, with the facts of the graph;
+         *     ``kernels`` tunes tensor programs into kernels.
          * @enum {string}
          */
-        Purpose: "tune" | "inspect";
+        Purpose: "tune" | "inspect" | "kernels";
         /** ResultEvent */
         ResultEvent: {
             /** Batch Size */
@@ -1798,6 +1932,71 @@ export interface components {
             revoked_at: string | null;
             /** Scopes */
             scopes: components["schemas"]["Scope"][];
+        };
+        /**
+         * TuningKernelEvent
+         * @description A program is tuned: its best kernel, measured in isolation, can be downloaded.
+         */
+        TuningKernelEvent: {
+            /** Candidate */
+            candidate: string;
+            /** Latency Ms */
+            latency_ms: number;
+            /** Program */
+            program: string;
+            /** Trial */
+            trial: number;
+            /** Wall Ms */
+            wall_ms: number;
+        };
+        /**
+         * TuningRoundEvent
+         * @description A round of measuring kernels of ``program`` is over: its row without trials and spans. Both
+         *     ``trials`` and ``best_ms`` are of that program so far, ``trials_done`` is of the whole job.
+         */
+        TuningRoundEvent: {
+            /** Batch */
+            batch: number;
+            /** Best Ms */
+            best_ms: number | null;
+            /** Cpu Share */
+            cpu_share: number | null;
+            /** Degree Of Parallelism */
+            degree_of_parallelism: number;
+            /** Delta Mean */
+            delta_mean: number | null;
+            /** Due To Parallelism */
+            due_to_parallelism: number;
+            /** Ended S */
+            ended_s: number;
+            /** Failures */
+            failures: {
+                [key: string]: number;
+            };
+            /** Lower */
+            lower: number | null;
+            /** Number */
+            number: number;
+            /** Outliers */
+            outliers: number;
+            /** Program */
+            program: string;
+            /** Remeasured */
+            remeasured: number;
+            /** Started S */
+            started_s: number;
+            /** Successes */
+            successes: number;
+            /** Timeout S */
+            timeout_s: number;
+            /** Timeouts */
+            timeouts: number;
+            /** Trials */
+            trials: number;
+            /** Trials Done */
+            trials_done: number;
+            /** Upper */
+            upper: number | null;
         };
         /**
          * UnitFacts
@@ -2492,8 +2691,12 @@ export interface operations {
         parameters: {
             query?: {
                 batch_size?: number | null;
+                /** @description of tuning-processes: the newest so many */
+                rounds?: number;
                 scheduler?: string | null;
                 theme?: components["schemas"]["Theme"];
+                /** @description of tuning-best */
+                x?: components["schemas"]["Clock"];
             };
             header?: never;
             path: {
@@ -2711,6 +2914,73 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    resume_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobRead"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
