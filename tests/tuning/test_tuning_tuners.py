@@ -21,7 +21,7 @@ from workers.tuning.tuner import Candidate, Tuner
 from workers.tuning.tuners.catalog import TUNERS, UnknownTunerError, open_tuner
 
 SEED = 11
-BATCH, TRIALS = 12, 36
+BATCH, TRIALS = 12, 24
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +79,10 @@ def test_a_tiny_space_is_proposed_whole(name: str, tiny: DesignSpace) -> None:
 
 def test_a_search_survives_failures_alone(name: str, space: DesignSpace) -> None:
     tuner = open_tuner(name, space, SEED)
-    found = search(tuner, 16, 8, lambda candidate: math.inf)
-    assert len(set(found.keys)) == 16
+    found = search(tuner, 8, 8, lambda candidate: math.inf)
     tuner.update([], [])
-    assert len(tuner.propose(4)) > 0
+    more = tuner.propose(8)
+    assert len(set(found.keys) | {candidate.key for candidate in more}) == 16
 
 
 def test_answers_that_are_none_are_refused(name: str, space: DesignSpace) -> None:

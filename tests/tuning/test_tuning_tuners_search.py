@@ -19,7 +19,7 @@ from workers.tuning.tuners.catalog import open_tuner
 from workers.tuning.tuners.chameleon import ChameleonTuner, Exploring
 from workers.tuning.tuners.strategies import EvolutionaryTuner
 
-TRIALS, BATCH = 48, 16
+TRIALS, BATCH = 64, 16
 
 
 @pytest.fixture(scope="module")

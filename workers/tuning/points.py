@@ -8,9 +8,9 @@ another sketch has more decisions.
 
 Features are knobs too (AutoTVM's "knob" features): log2 of each tile's factors, of the unroll
 limit, the depth of the place. TVM's own PerStoreFeature describes the lowered loops and so has to
-apply the trace first: 1.5-3 ms a candidate against about 1 µs a point, and simulated annealing
-asks for tens of thousands of points before it proposes one batch. They are what the
-evolutionary tuner's model sees, which builds every individual anyway.
+apply the trace first: some ms a candidate against 2 µs a point, where simulated annealing asks for
+tens of thousands of points a batch. It also ranked measured kernels worse: a Spearman correlation
+of 0.61 against 0.79 for a matmul, 0.44 against 0.57 for a convolution (docs/tuners.md).
 """
 
 from __future__ import annotations
