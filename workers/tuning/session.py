@@ -14,9 +14,12 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from hashlib import blake2b
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from workers.measure.effort import USUAL, Effort, never
 from workers.measure.parallel.calibrator import RANKED_SHARE, Scaling, select_ranked
@@ -38,6 +41,9 @@ from workers.tuning.targets import KernelTarget
 from workers.tuning.task_scheduler import Standing, choose
 from workers.tuning.tuner import Candidate, Tuner
 from workers.tuning.tuners.catalog import TUNERS, UnknownTunerError, open_tuner
+
+if TYPE_CHECKING:
+    from workers.tuning.space import DesignSpace
 
 BATCH_SIZE = 64
 """As TVM's and the paper's (Section 5.1)."""
@@ -161,17 +167,26 @@ def make_measurer(
 
 @dataclass
 class _Search:
-    """One program's tuning so far."""
+    """One program's tuning so far. Its design space and reference are made when first needed."""
 
     task: TuningTask
-    number: int
-    tuner: Tuner
-    arguments: ProgramArguments
+    open_tuner: Callable[[], Tuner]
+    open_arguments: Callable[[], ProgramArguments]
     standing: Standing
     latencies: dict[str, float] = field(default_factory=dict)
     """By candidate, in the order of trials; infinite what failed."""
     traces: dict[str, str] = field(default_factory=dict)
     trials: dict[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def tuner(self) -> Tuner:
+        """Which hears of all its candidates."""
+        return self.open_tuner()
+
+    @cached_property
+    def arguments(self) -> ProgramArguments:
+        """What every kernel is called with."""
+        return self.open_arguments()
 
     def add(self, record: RoundRecord) -> None:
         for trial in record.trials:
@@ -218,13 +233,17 @@ class TuningSession:
         builds: BuildPool,
         folder: Path,
     ) -> None:
+        try:
+            import_module("workers.tuning.space")  # and TVM with it
+        except ImportError as error:
+            raise TuningError(str(error)) from error
         self._options, self._measurer = options, measurer
         self._pool, self._builds = pool, builds
         self._folder = folder
         shutil.rmtree(folder / "building", ignore_errors=True)
         for name in ("building", "references", "kernels"):
             (folder / name).mkdir(parents=True, exist_ok=True)
-        self._searches = [self._open(number, task) for number, task in enumerate(options.tasks)]
+        self._searches = [self._search(number, task) for number, task in enumerate(options.tasks)]
         self._clock = RoundClock(pool.made_s)
         self._batches = self._rounds = self._trials = 0
 
@@ -252,24 +271,22 @@ class TuningSession:
                 self._rank(search, told)
         return complete
 
-    def _open(self, number: int, task: TuningTask) -> _Search:
-        try:
-            from workers.tuning.space import DesignSpace  # noqa: PLC0415  # loads TVM
-        except ImportError as error:
-            raise TuningError(str(error)) from error
-
-        sizes = dict(task.program.sizes)
-        space = DesignSpace(family_of(task.program).prim_func(sizes), self._options.target.tvm())
+    def _search(self, number: int, task: TuningTask) -> _Search:
         seed = self._options.seed + number
         digest = blake2b(f"{task.program.key} {seed}".encode(), digest_size=12).hexdigest()
         file = self._folder / "references" / f"{digest}.npz"
         return _Search(
             task,
-            number,
-            open_tuner(self._options.tuner, space, seed),
-            write_reference(task.program, seed, file),
+            lambda: open_tuner(self._options.tuner, self._space(task.program), seed),
+            lambda: write_reference(task.program, seed, file),
             Standing(task.weight),
         )
+
+    def _space(self, program: TensorProgram) -> DesignSpace:
+        from workers.tuning.space import DesignSpace  # noqa: PLC0415  # loads TVM
+
+        prim_func = family_of(program).prim_func(dict(program.sizes))
+        return DesignSpace(prim_func, self._options.target.tvm())
 
     def _asked(self, search: _Search) -> int:
         """How many candidates the next batch has. In the first one of every program, at most its

@@ -98,11 +98,11 @@ def _device_clock(gpu: Any) -> _DeviceClock:
     try:
         cupti = import_module("cupti.cupti")
     except ImportError:
-        return _Events(gpu)
-    return _Activities(cupti)
+        return EventClock(gpu)
+    return CuptiClock(cupti)
 
 
-class _Events:
+class EventClock:
     """Events of the CUDA driver on the legacy default stream, which is TVM's."""
 
     def __init__(self, gpu: Any) -> None:
@@ -133,7 +133,7 @@ class _Events:
             raise RuntimeError(f"{name} failed with CUDA error {code}")
 
 
-class _Activities:
+class CuptiClock:
     """CUPTI's records of kernels. A run's time is the sum of its kernels' times; memory that is
     copied to flush the caches is no kernel and has no record."""
 
