@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -13,11 +14,35 @@ class FigureKind(StrEnum):
     SEARCH = "search"
     ROUNDS = "rounds"
     TIMELINE = "timeline"
+    TUNING_BEST = "tuning-best"
+    TUNING_PARALLELISM = "tuning-parallelism"
+    TUNING_DEVIATION = "tuning-deviation"
+    TUNING_FAILURES = "tuning-failures"
+    TUNING_PROCESSES = "tuning-processes"
+    TUNING_CPU = "tuning-cpu"
 
 
 class Theme(StrEnum):
     LIGHT = "light"
     DARK = "dark"
+
+
+class Clock(StrEnum):
+    """What the best latency is drawn over."""
+
+    TRIALS = "trials"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class FigureChoice:
+    """Of which part of the job: ``batch_size`` and ``scheduler`` of a model's schedules, ``clock``
+    and the newest ``rounds`` of kernels."""
+
+    batch_size: int | None = None
+    scheduler: str | None = None
+    clock: Clock = Clock.TRIALS
+    rounds: int = 8
 
 
 class FigureRead(BaseModel):

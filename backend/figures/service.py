@@ -11,7 +11,8 @@ import orjson
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from backend.figures.repository import FigureRepository
-from backend.figures.schemas import FigureKind, Theme
+from backend.figures.schemas import FigureChoice, FigureKind, Theme
+from backend.figures.tuning_service import TuningFigures
 from backend.jobs.schemas import RoundEvent, SearchEvent
 from backend.results.alternatives import is_alternative, require_schedule
 from backend.results.repository import ResultRepository
@@ -30,14 +31,10 @@ class FigureService:
     def __init__(self, session: AsyncSession) -> None:
         self._rows = FigureRepository(session)
         self._results = ResultRepository(session)
+        self._tuning = TuningFigures(session)
 
     async def render(
-        self,
-        job_id: UUID,
-        kind: FigureKind,
-        batch_size: int | None,
-        scheduler: str | None,
-        theme: Theme,
+        self, job_id: UUID, kind: FigureKind, choice: FigureChoice, theme: Theme
     ) -> bytes:
         """The figure as JSON. Rows are read here; Plotly works in a thread."""
         prepare = {
@@ -45,14 +42,13 @@ class FigureService:
             FigureKind.SEARCH: self._search,
             FigureKind.ROUNDS: self._rounds,
             FigureKind.TIMELINE: self._timeline,
+            **self._tuning.prepared,
         }[kind]
-        build = await prepare(job_id, batch_size, scheduler, theme)
+        build = await prepare(job_id, choice, theme)
         return await asyncio.to_thread(_to_json, build)
 
-    async def _latency(
-        self, job_id: UUID, batch_size: int | None, scheduler: str | None, theme: Theme
-    ) -> Build:
-        rows = await self._results.of_job(job_id, batch_size, scheduler)
+    async def _latency(self, job_id: UUID, choice: FigureChoice, theme: Theme) -> Build:
+        rows = await self._results.of_job(job_id, choice.batch_size, choice.scheduler)
         results = [ResultRead.model_validate(row) for row in rows]
         order = await self._rows.schedulers(job_id)
 
@@ -63,18 +59,17 @@ class FigureService:
 
         return build
 
-    async def _search(
-        self, job_id: UUID, batch_size: int | None, scheduler: str | None, theme: Theme
-    ) -> Build:
+    async def _search(self, job_id: UUID, choice: FigureChoice, theme: Theme) -> Build:
         """Of the batch size that is being searched, unless one is named."""
         rows = await self._rows.search_events(job_id)
         events = [SearchEvent.model_validate(row.data) for row in rows]
+        batch_size = choice.batch_size
         if batch_size is None and events:
             batch_size = events[-1].batch_size
         chosen = [
             event
             for event in events
-            if event.batch_size == batch_size and scheduler in (None, event.scheduler)
+            if event.batch_size == batch_size and choice.scheduler in (None, event.scheduler)
         ]
         simulated = await self._rows.simulates(job_id)
 
@@ -85,10 +80,8 @@ class FigureService:
 
         return build
 
-    async def _rounds(
-        self, job_id: UUID, batch_size: int | None, scheduler: str | None, theme: Theme
-    ) -> Build:
-        rows = await self._rows.rounds(job_id, batch_size, scheduler)
+    async def _rounds(self, job_id: UUID, choice: FigureChoice, theme: Theme) -> Build:
+        rows = await self._rows.rounds(job_id, choice.batch_size, choice.scheduler)
         history = [
             RoundEvent(
                 scheduler=row.scheduler,
@@ -114,13 +107,11 @@ class FigureService:
 
         return build
 
-    async def _timeline(
-        self, job_id: UUID, batch_size: int | None, scheduler: str | None, theme: Theme
-    ) -> Build:
+    async def _timeline(self, job_id: UUID, choice: FigureChoice, theme: Theme) -> Build:
         """Of the winner, or else of the best, of the smallest batch size, unless named. Raises
         NotFoundError for an alternative, which has none."""
-        found = await self._results.of_job(job_id, batch_size, scheduler)
-        if scheduler is not None and found:
+        found = await self._results.of_job(job_id, choice.batch_size, choice.scheduler)
+        if choice.scheduler is not None and found:
             require_schedule(found[0])
         results = [result for result in found if not is_alternative(result)]
         first = [result for result in results if result.batch_size == results[0].batch_size]

@@ -109,6 +109,7 @@ def figures(theme: Theme = Theme.LIGHT, simulated: bool = False) -> dict[FigureK
     }
 
 
+OF_SCHEDULES = [kind for kind in FigureKind if not kind.startswith("tuning-")]
 EMPTY = {
     FigureKind.LATENCY: latency([], [], Theme.DARK),
     FigureKind.SEARCH: search([], False, Theme.DARK),
@@ -117,13 +118,13 @@ EMPTY = {
 }
 
 
-@pytest.mark.parametrize("kind", FigureKind)
+@pytest.mark.parametrize("kind", OF_SCHEDULES)
 def test_zoom_survives_because_the_revision_never_changes(kind: FigureKind) -> None:
     for made in (figures()[kind], figures(Theme.DARK)[kind], EMPTY[kind]):
         assert plain(made)["layout"]["uirevision"] == kind
 
 
-@pytest.mark.parametrize("kind", FigureKind)
+@pytest.mark.parametrize("kind", OF_SCHEDULES)
 def test_each_theme_is_readable_on_its_own_background(kind: FigureKind) -> None:
     def ink(theme: Theme) -> str:
         template = plain(figures(theme)[kind])["layout"]["template"]["layout"]
@@ -159,14 +160,14 @@ def test_what_is_simulated_says_so_and_what_is_measured_does_not(kind: FigureKin
     assert "simulated" not in orjson.dumps(plain(figures()[kind])["layout"]).decode()
 
 
-@pytest.mark.parametrize("kind", FigureKind)
+@pytest.mark.parametrize("kind", OF_SCHEDULES)
 def test_an_empty_figure_says_why(kind: FigureKind) -> None:
     made = plain(EMPTY[kind])
     assert made["data"] == []
     assert made["layout"]["annotations"][0]["text"]
 
 
-@pytest.mark.parametrize("kind", FigureKind)
+@pytest.mark.parametrize("kind", OF_SCHEDULES)
 def test_axes_name_their_units(kind: FigureKind) -> None:
     text = orjson.dumps(plain(figures()[kind])["layout"]).decode()
     assert {
