@@ -77,7 +77,7 @@ def test_one_that_fails_spoils_no_other() -> None:
     assert [found.failure for found in batch.measurements] == [
         Failure.LAUNCH if name == names[2] else None for name in names
     ]
-    assert batch.round.failures == 1
+    assert batch.rounds[0].failures == 1
 
 
 def test_the_clock_is_looked_at_between_computed_latencies() -> None:

@@ -41,9 +41,10 @@ def test_a_batch_gives_measurements_in_order_and_a_round() -> None:
     assert [m.latency_ms for m in batch.measurements] == [3.0, 1.0]
     assert [m.samples for m in batch.measurements] == [10, 30]
     assert all(m.simulated and m.low_ms == m.high_ms == m.latency_ms for m in batch.measurements)
-    assert (batch.round.number, batch.round.candidates, batch.round.failures) == (1, 2, 0)
-    assert batch.round.degree_of_parallelism == 1
-    assert measurer.measure([candidate(1)]).round.number == 2
+    (found,) = batch.rounds
+    assert (found.number, found.candidates, found.failures) == (1, 2, 0)
+    assert found.degree_of_parallelism == 1
+    assert measurer.measure([candidate(1)]).rounds[0].number == 2
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ def test_a_failing_candidate_is_infinite_and_the_others_are_measured(
     assert [m.failure for m in batch.measurements] == [None, failure, None]
     assert math.isinf(batch.measurements[1].latency_ms)
     assert batch.measurements[1].reason == "unit 'u1' failed"
-    assert batch.round.failures == 1
+    assert batch.rounds[0].failures == 1
     assert all(executable.closed for executable in device.prepared)
 
 
@@ -77,7 +78,7 @@ def test_what_is_left_when_the_budget_is_used_up_is_not_measured() -> None:
     batch = SerialMeasurer(device).measure([candidate(1)] * 5, expired=lambda: next(asked) >= 2)
     assert [m.failure for m in batch.measurements] == [None, None, *[Failure.BUDGET] * 3]
     assert len(device.prepared) == 2
-    assert (batch.round.candidates, batch.round.failures) == (2, 0)
+    assert (batch.rounds[0].candidates, batch.rounds[0].failures) == (2, 0)
 
 
 def test_each_measurement_is_handed_over_before_the_next_candidate_is_touched() -> None:

@@ -71,7 +71,8 @@ class MeasuringOracle:
         self._signatures = Signatures(graph)
         self._device, self._index = device, index
         self._deadline, self._on_round = deadline, on_round
-        self._measurer = measurer or SerialMeasurer(device, seed=seed)
+        self._alone_measurer = SerialMeasurer(device, seed=seed)
+        self._measurer = measurer or self._alone_measurer
         self._provider, self._others = provider, tuple(others)
         self._failed = MemoryIndex()
         self.measured = 0
@@ -245,13 +246,14 @@ class MeasuringOracle:
         )
         self._keep(fresh)
         if self.measured > before:
-            self._on_round(batch.round)
+            for found in batch.rounds:
+                self._on_round(found)
         return dict(zip(keys, batch.measurements, strict=True))
 
     def _measure_again(self, missing: Mapping[ProfileKey, Stage]) -> dict[ProfileKey, Measurement]:
         """Empty if there was no time. What fewer turns than all say holds for this search alone."""
         found, turns = measure_in_turns(
-            self._measurer,
+            self._alone_measurer,
             [self._candidate(stage) for stage in missing.values()],
             lambda: time.monotonic() >= self._deadline,
             self._on_round,

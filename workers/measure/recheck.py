@@ -42,8 +42,9 @@ def measure_in_turns(
     for made in range(turns):
         drawn = order.permutation(len(candidates)).tolist()
         batch = measurer.measure([candidates[position] for position in drawn], expired)
-        if batch.round.candidates:
-            on_round(replace(batch.round, remeasured=batch.round.candidates))
+        for one in batch.rounds:
+            if one.candidates:
+                on_round(replace(one, remeasured=one.candidates))
         if any(found.failure is Failure.BUDGET for found in batch.measurements):
             return ([pooled(found) for found in taken] if made else []), made
         for position, found in zip(drawn, batch.measurements, strict=True):

@@ -46,10 +46,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Measurements in the order of their candidates, and the round that took them."""
+    """Measurements in the order of their candidates, and the rounds that took them."""
 
     measurements: tuple[Measurement, ...]
-    round: Round
+    rounds: tuple[Round, ...]
 
 
 Taken = Callable[[int, Measurement], None]
@@ -113,21 +113,19 @@ class SerialMeasurer:
                 measurements.append(found)
                 taken(len(measurements) - 1, found)
         self._rounds += 1
-        return Batch(
-            tuple(measurements),
-            Round(
-                number=self._rounds,
-                degree_of_parallelism=1,
-                candidates=sum(m.failure is not Failure.BUDGET for m in measurements),
-                timeout_s=0.0,
-                failures=sum(m.failure not in (None, Failure.BUDGET) for m in measurements),
-                timeouts=0,
-                outliers=0,  # nothing ran beside a candidate that could have disturbed it
-                remeasured=0,
-                mean_deviation=0.0,
-                duration_s=time.perf_counter() - start,
-            ),
+        taken_by = Round(
+            number=self._rounds,
+            degree_of_parallelism=1,
+            candidates=sum(m.failure is not Failure.BUDGET for m in measurements),
+            timeout_s=0.0,
+            failures=sum(m.failure not in (None, Failure.BUDGET) for m in measurements),
+            timeouts=0,
+            outliers=0,  # nothing ran beside a candidate that could have disturbed it
+            remeasured=0,
+            mean_deviation=0.0,
+            duration_s=time.perf_counter() - start,
         )
+        return Batch(tuple(measurements), (taken_by,))
 
     def _next(self, candidates: Sequence[Candidate]) -> Sequence[Measurement]:
         """Of the first; where latencies are computed, of all up to one of another graph."""
@@ -151,7 +149,7 @@ class SerialMeasurer:
             ) as executable:
                 latencies = self._time(executable, candidate)
         except DeviceError as error:
-            return Measurement.failed(_kind(error), str(error))
+            return Measurement.failed(failure_of(error), str(error))
         return Measurement.of(latencies, simulated=self.device.facts.simulated)
 
     def _time(self, executable: Executable, candidate: Candidate) -> list[float]:
@@ -181,7 +179,7 @@ def warm_up(executable: Timed, inputs: Mapping[str, Tensor], limit_ms: float) ->
     return median(latencies[-3:])
 
 
-def _kind(error: DeviceError) -> Failure:
+def failure_of(error: DeviceError) -> Failure:
     """Out of memory has its own kind; ATen's CPU allocator reports it as a plain RuntimeError."""
     cause = error.__cause__
     if isinstance(cause, (MemoryError, torch.OutOfMemoryError)):
