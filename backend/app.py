@@ -34,6 +34,7 @@ from backend.results.endpoints import router as results
 from backend.services import Services
 from backend.settings import Settings, get_settings
 from backend.storage import Storage
+from backend.tuning.endpoints import router as tuning
 from backend.uploads.endpoints import router as uploads
 from backend.uploads.receiver import clear_scratch, scratch_directory
 
@@ -62,7 +63,7 @@ def create_app(settings: Settings | None = None, frontend: Path = DIST) -> FastA
     app.openapi = lambda: document(app)  # type: ignore[method-assign]  # FastAPI's documented way
     api = APIRouter(prefix=PREFIX)
     for router in (
-        *(uploads, models, jobs, results, figures, events, devices, profiles),
+        *(uploads, models, jobs, results, tuning, figures, events, devices, profiles),
         *(auth.tokens, auth.session, health),
     ):
         api.include_router(router)

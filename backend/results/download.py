@@ -10,19 +10,19 @@ import orjson
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 
-from backend.db.tables import Artifact
+from backend.db.tables import Artifact, TuningKernel
 from backend.problems import NotFoundError
 from backend.storage import Storage
 
 
-async def attachment(storage: Storage, artifact: Artifact) -> StreamingResponse:
+async def attachment(storage: Storage, artifact: Artifact | TuningKernel) -> StreamingResponse:
     """The artifact in blocks, read outside the event loop. Raises NotFoundError if its file is
     gone, before anything is sent."""
     try:
         size = await asyncio.to_thread(storage.size, artifact.storage_key)
     except FileNotFoundError:
         raise NotFoundError(
-            f"the file of artifact {artifact.id} is no longer in storage; retry its job"
+            f"the file {artifact.filename} is no longer in storage; retry job {artifact.job_id}"
         ) from None
     return StreamingResponse(
         storage.read(artifact.storage_key),

@@ -21,6 +21,7 @@ CAPABILITIES = {
     "zoo_families": ["nasbench"],
     "formats": ["pt2"],
     "providers": ["aten"],
+    "kernels": None,
 }
 
 

@@ -339,6 +339,106 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/tuning": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Tuning
+         * @description What the job tunes and how far it is.
+         */
+        get: operations["get_tuning"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/tuning/kernels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Tuning Kernels
+         * @description The best kernel of each program that is tuned, with its source.
+         */
+        get: operations["list_tuning_kernels"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/tuning/kernels/{candidate}/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download Tuning Kernel
+         * @description A zip with the kernel's library, its source, and a ``run.py`` that needs only TVM.
+         */
+        get: operations["download_tuning_kernel"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/tuning/rounds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Tuning Rounds
+         * @description The history of the degree of parallelism: the job's rounds, in order.
+         */
+        get: operations["list_tuning_rounds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/tuning/trials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Tuning Trials
+         * @description The candidates that were measured or failed, in order.
+         */
+        get: operations["list_tuning_trials"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/metrics": {
         parameters: {
             query?: never;
@@ -737,7 +837,8 @@ export interface components {
         /**
          * Capabilities
          * @description What can be asked of a device. Of each of ``zoo_families`` there is a model ``FAMILY_SEED``
-         *     for every seed, of which ``zoo`` lists a few. ``providers`` implement its operators.
+         *     for every seed, of which ``zoo`` lists a few. ``providers`` implement its operators. ``kernels``
+         *     is null where none are tuned.
          */
         Capabilities: {
             /**
@@ -745,6 +846,7 @@ export interface components {
              * @default []
              */
             formats: string[];
+            kernels?: components["schemas"]["KernelOffer"] | null;
             /**
              * Providers
              * @default [
@@ -840,6 +942,18 @@ export interface components {
          * @enum {string}
          */
         EventType: "state" | "progress" | "search" | "round" | "result" | "log" | "tuning_round" | "tuning_kernel";
+        /**
+         * FamilyOffer
+         * @description Tensor programs that differ by their sizes alone; ``sizes`` stand for those not given.
+         */
+        FamilyOffer: {
+            /** Sizes */
+            sizes: {
+                [key: string]: number;
+            };
+            /** Title */
+            title: string;
+        };
         /**
          * Faster
          * @description An alternative of the user's own that is faster than every schedule.
@@ -1390,6 +1504,20 @@ export interface components {
             kind: "doppler" | "naive" | "serial";
         };
         /**
+         * KernelOffer
+         * @description Which kernels can be tuned, and how.
+         */
+        KernelOffer: {
+            /** Families */
+            families: {
+                [key: string]: components["schemas"]["FamilyOffer"];
+            };
+            /** Tuners */
+            tuners: components["schemas"]["TunerOffer"][];
+            /** Workloads */
+            workloads: components["schemas"]["WorkloadOffer"][];
+        };
+        /**
          * KernelOptions
          * @description Which tensor programs are tuned, by which tuner, and how their candidates are measured.
          *     Without ``programs`` they are those of the job's model.
@@ -1632,6 +1760,26 @@ export interface components {
          * @enum {string}
          */
         Purpose: "tune" | "inspect" | "kernels";
+        /**
+         * RankedRead
+         * @description A candidate that was among the best, built again and measured in isolation.
+         */
+        RankedRead: {
+            /** Candidate */
+            candidate: string;
+            /** Device Ms */
+            device_ms: number | null;
+            /** Failure */
+            failure: string | null;
+            /** Reason */
+            reason: string;
+            /** Told Ms */
+            told_ms: number;
+            /** Trial */
+            trial: number;
+            /** Wall Ms */
+            wall_ms: number | null;
+        };
         /** ResultEvent */
         ResultEvent: {
             /** Batch Size */
@@ -1934,6 +2082,28 @@ export interface components {
             scopes: components["schemas"]["Scope"][];
         };
         /**
+         * TunedUnit
+         * @description Where in a model a program is computed: by ``operators`` of the Unit.
+         */
+        TunedUnit: {
+            /** Operators */
+            operators: string[];
+            /** Unit */
+            unit: string;
+        };
+        /**
+         * TunerOffer
+         * @description A tuner of kernels, and one line on it.
+         */
+        TunerOffer: {
+            /** Description */
+            description: string;
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+        };
+        /**
          * TuningKernelEvent
          * @description A program is tuned: its best kernel, measured in isolation, can be downloaded.
          */
@@ -1948,6 +2118,102 @@ export interface components {
             trial: number;
             /** Wall Ms */
             wall_ms: number;
+        };
+        /**
+         * TuningKernelRead
+         * @description The best kernel of a program, measured in isolation: its schedule (``tir``), and the code
+         *     that was generated from it (``source``).
+         */
+        TuningKernelRead: {
+            /** Candidate */
+            candidate: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Filename */
+            filename: string;
+            /**
+             * Job Id
+             * Format: uuid
+             */
+            job_id: string;
+            /** Latency Ms */
+            latency_ms: number;
+            /** Program */
+            program: string;
+            /** Ranked */
+            ranked: components["schemas"]["RankedRead"][];
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Source */
+            source: string;
+            /** Tir */
+            tir: string;
+            /** Trial */
+            trial: number;
+            /** Wall Ms */
+            wall_ms: number;
+        };
+        /**
+         * TuningProgramRead
+         * @description A tensor program of the job: how often it occurs (``weight``), its GFLOPs, how many trials it
+         *     had so far, and the lowest latency that its tuner was told, in ms.
+         */
+        TuningProgramRead: {
+            /** Best Ms */
+            best_ms: number | null;
+            /** Gflops */
+            gflops: number;
+            /** Name */
+            name: string;
+            /** Program */
+            program: string;
+            /** Trials */
+            trials: number;
+            /** Tuned */
+            tuned: boolean;
+            /** Units */
+            units: components["schemas"]["TunedUnit"][];
+            /** Weight */
+            weight: number;
+        };
+        /**
+         * TuningRead
+         * @description What the job tunes and how far it is. ``covered`` is the programs' part of the model's FLOPs,
+         *     null without a model; ``failures`` counts trials by kind; ``tuned_s`` are the seconds of tuning
+         *     so far, which ``budget_seconds`` limits. ``ended`` is null until it has.
+         */
+        TuningRead: {
+            /** Covered */
+            covered: number | null;
+            /** Ended */
+            ended: ("complete" | "exhausted" | "budget") | null;
+            /** Failures */
+            failures: {
+                [key: string]: number;
+            };
+            /** Programs */
+            programs: components["schemas"]["TuningProgramRead"][];
+            /** Rounds */
+            rounds: number;
+            /** Target */
+            target: {
+                [key: string]: unknown;
+            } | null;
+            /** Trials */
+            trials: number;
+            /** Trials Wanted */
+            trials_wanted: number;
+            /** Tuned */
+            tuned: boolean;
+            /** Tuned S */
+            tuned_s: number;
+            /** Uncovered */
+            uncovered: components["schemas"]["UncoveredRead"][];
         };
         /**
          * TuningRoundEvent
@@ -1997,6 +2263,115 @@ export interface components {
             trials_done: number;
             /** Upper */
             upper: number | null;
+        };
+        /**
+         * TuningRoundRead
+         * @description A round of measuring: which candidates in flight at once (``degree_of_parallelism``), within
+         *     which bounds the next ones are, and what became of them. Times are seconds of tuning since the
+         *     job began, latencies ms; ``delta_mean`` is DOPpler's Eq. 4.
+         */
+        TuningRoundRead: {
+            /** Asked */
+            asked: number;
+            /** Attempt */
+            attempt: number;
+            /** Batch */
+            batch: number;
+            /** Best Ms */
+            best_ms: number | null;
+            /** Cpu Share */
+            cpu_share: number | null;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Degree Of Parallelism */
+            degree_of_parallelism: number;
+            /** Delta Mean */
+            delta_mean: number | null;
+            /** Due To Parallelism */
+            due_to_parallelism: number;
+            /** Ended S */
+            ended_s: number;
+            /** Failures */
+            failures: {
+                [key: string]: number;
+            };
+            /** Lower */
+            lower: number | null;
+            /** Number */
+            number: number;
+            /** Outliers */
+            outliers: number;
+            /** Program */
+            program: string;
+            /** React */
+            react: {
+                [key: string]: unknown;
+            } | null;
+            /** Remeasured */
+            remeasured: number;
+            /** Started S */
+            started_s: number;
+            /** Successes */
+            successes: number;
+            /** Timeout S */
+            timeout_s: number;
+            /** Timeouts */
+            timeouts: number;
+            /** Upper */
+            upper: number | null;
+        };
+        /**
+         * TuningTrialRead
+         * @description A candidate: the latency that its tuner was told, and by which clocks it was measured, in ms;
+         *     or its ``failure``, with a ``reason``.
+         */
+        TuningTrialRead: {
+            /** Alone Ms */
+            alone_ms: number | null;
+            /** Build S */
+            build_s: number;
+            /** Candidate */
+            candidate: string;
+            /** Cycles */
+            cycles: number | null;
+            /** Device Ms */
+            device_ms: number | null;
+            /** Failure */
+            failure: string | null;
+            /** Instructions */
+            instructions: number | null;
+            /** Latency Ms */
+            latency_ms: number | null;
+            /** Program */
+            program: string;
+            /** Reason */
+            reason: string;
+            /** Round */
+            round: number;
+            /**
+             * Trace
+             * @description null unless it was asked for
+             */
+            trace?: string | null;
+            /** Trial */
+            trial: number;
+            /** Wall Ms */
+            wall_ms: number | null;
+        };
+        /**
+         * UncoveredRead
+         * @description Operators of the model that no tensor program computes, and why.
+         */
+        UncoveredRead: {
+            /** Gflops */
+            gflops: number;
+            /** Operators */
+            operators: string[];
+            /** Reason */
+            reason: string;
         };
         /**
          * UnitFacts
@@ -2057,6 +2432,24 @@ export interface components {
             sha256: string;
             /** Size Bytes */
             size_bytes: number;
+        };
+        /**
+         * WorkloadOffer
+         * @description A tensor program that has a name.
+         */
+        WorkloadOffer: {
+            /** Family */
+            family: string;
+            /** Gflops */
+            gflops: number;
+            /** Name */
+            name: string;
+            /** Sizes */
+            sizes: {
+                [key: string]: number;
+            };
+            /** Title */
+            title: string;
         };
         /**
          * ZooModelRead
@@ -3048,6 +3441,311 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_tuning: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TuningRead"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_tuning_kernels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TuningKernelRead"][];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    download_tuning_kernel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                candidate: string;
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The zip */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": unknown;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_tuning_rounds: {
+        parameters: {
+            query?: {
+                /** @description only those behind this number */
+                after?: number;
+                /** @description at most so many */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TuningRoundRead"][];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_tuning_trials: {
+        parameters: {
+            query?: {
+                /** @description only those behind this number */
+                after?: number;
+                /** @description at most so many */
+                limit?: number;
+                /** @description only its, by key */
+                program?: string | null;
+                /** @description with what their kernels are built from */
+                trace?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TuningTrialRead"][];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
