@@ -87,6 +87,9 @@ Provider = Literal["aten", "inductor", "onnxruntime"]
 ONNX Runtime."""
 
 
+StageMeasurer = Literal["serial", "doppler"]
+
+
 class Purpose(StrEnum):
     """``tune`` finds schedules; ``inspect`` ends after the import, with the facts of the graph;
     ``kernels`` tunes tensor programs into kernels."""
@@ -137,6 +140,13 @@ class JobSpec(Strict):
     provider: Annotated[
         Provider, Field(description="who implements the operators; a device offers some")
     ] = "aten"
+    measurer: Annotated[
+        StageMeasurer,
+        Field(
+            description="stages one at a time, or several beside each other as DOPpler does; what "
+            "is chosen is measured again alone in either case"
+        ),
+    ] = "serial"
     allow_noise: Annotated[
         bool, Field(description="measure although the machine is busy; the results say so")
     ] = False

@@ -14,6 +14,7 @@ from workers.runner.auto import compiled, distinct, mixed, proposed
 from workers.runner.barriers import without_needless_barriers
 from workers.runner.delivery import Entrants, deliver
 from workers.runner.importing import import_graph
+from workers.runner.measuring import measuring
 from workers.runner.quiet import Watch
 from workers.runner.reporting import Reporter
 from workers.runner.search import search
@@ -38,6 +39,11 @@ def run_job(spec: JobSpec, model_name: str, source: ModelSource, place: Workplac
     succeed, and whatever the Recorder raises to end it.
     """
     _check_provider(spec, place.device.facts)
+    with measuring(spec, place) as equipped:
+        _run(spec, model_name, source, equipped)
+
+
+def _run(spec: JobSpec, model_name: str, source: ModelSource, place: Workplace) -> None:
     summaries = []
     for batch_size in spec.batch_sizes:
         reporter = Reporter(place.recorder, batch_size)

@@ -100,6 +100,7 @@ def oracle_of(
         seed=spec.seed,
         deadline=deadline,
         on_round=lambda record: reporter.round(name, record),
+        measurer=place.measurer,
         provider=model.provider,
         others=others,
     )

@@ -17,6 +17,7 @@ from workers.devices.base import Device
 from workers.graph.graph import Graph
 from workers.graph.importers.sandbox import SandboxLimits
 from workers.measure.profile_index import ProfileIndex
+from workers.measure.serial import Measurer
 from workers.runner.quiet import NoisePolicy
 from workers.runner.recorder import Recorder
 from workers.schedulers.base import SearchResult
@@ -68,6 +69,8 @@ class Workplace:
     workdir: Path
     limits: SandboxLimits
     noise: NoisePolicy
+    measurer: Measurer | None = None
+    """What measures stages, if it is not one after the other in this process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+def load() -> None:
+    """Load PyTorch, for processes that will measure Plans."""
+    import torch  # noqa: F401, PLC0415  # takes seconds
+
+
 @dataclass(frozen=True)
 class PlanSubject:
     """A ``serial.Candidate`` that can be sent to another process: its weights are files, which are
