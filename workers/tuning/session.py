@@ -238,8 +238,7 @@ class TuningSession:
         except ImportError as error:
             raise TuningError(str(error)) from error
         self._options, self._measurer = options, measurer
-        self._pool, self._builds = pool, builds
-        self._folder = folder
+        self._builds, self._folder = builds, folder
         shutil.rmtree(folder / "building", ignore_errors=True)
         for name in ("building", "references", "kernels"):
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -437,15 +436,14 @@ class TuningSession:
         told.round(record)
 
     def _rank(self, search: _Search, told: Told) -> None:
-        """ "Rank selection" (Section 4.3): the best are built again and measured in isolation."""
+        """Rank selection (Section 4.3): the best are built again and measured in isolation."""
         keys = list(search.latencies)
         latencies = [search.latencies[key] for key in keys]
         ranked: list[RankedRecord] = []
-        while (
-            not any(one.failure is None for one in ranked)
-            and min(latencies, default=math.inf) < math.inf
-        ):
+        while all(one.failure is not None for one in ranked):
             best = select_ranked(latencies, self._options.ranked_share)
+            if not best:
+                break
             ranked += self._measured_alone(search, [keys[place] for place in best])
             for place in best:
                 latencies[place] = math.inf

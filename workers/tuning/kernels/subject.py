@@ -35,7 +35,7 @@ class KernelSubject:
     """The kernel in ``library``, run by one thread on ``cpu``, or on ``cuda:N``.
 
     ``cold`` flushes the caches before every run, which then is one call, however short.
-    ``memory_bytes`` is how much address space the process may add for it, 0 any amount.
+    ``memory_bytes`` is how much address space a process may add for it on a CPU, 0 any amount.
     """
 
     library: Path
