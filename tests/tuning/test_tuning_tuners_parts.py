@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import gcd
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +15,7 @@ from workers.tuning.tuners.annealing import diverse, mutated
 from workers.tuning.tuners.chameleon import clustered, mode
 from workers.tuning.tuners.measured import ranked
 from workers.tuning.tuners.model import RankModel
-from workers.tuning.tuners.order import spread, stride
+from workers.tuning.tuners.order import scrambled, spread
 from workers.tuning.tuners.ppo import Agent, PpoPolicy, Rollout
 
 
@@ -26,20 +24,23 @@ def test_an_order_meets_every_index_once(counts: list[int]) -> None:
     assert sorted(spread(counts)) == list(range(sum(counts)))
 
 
-@given(st.integers(1, 10**15))
-def test_a_stride_has_no_factor_in_common_with_the_count(count: int) -> None:
-    assert gcd(stride(count), count) == 1
+@given(st.integers(1, 10**25), st.data())
+def test_no_two_positions_share_an_index(count: int, data: st.DataObject) -> None:
+    positions = data.draw(st.lists(st.integers(0, count - 1), min_size=1, unique=True))
+    indices = {scrambled(position, count) for position in positions}
+    assert len(indices) == len(positions)
+    assert all(0 <= index < count for index in indices)
 
 
-def test_an_order_begins_all_over_every_sketch() -> None:
-    counts = [10_000, 50, 10**9]
-    first = [index for index, _ in zip(spread(counts), range(60), strict=False)]
-    for begin, count in ((0, 10_000), (10_050, 10**9)):
-        mine = sorted(index - begin for index in first if begin <= index < begin + count)
-        gaps = np.diff([0, *mine, count])
-        # Three lengths of gaps, the longest φ² times the shortest (the three-distance theorem).
-        assert len(mine) == 20
-        assert gaps.max() < 3 * count / 20
+@pytest.mark.parametrize("count", [10_000, 10**9, 3 * 10**20])
+def test_an_order_begins_all_over_every_sketch(count: int) -> None:
+    first = [index for index, _ in zip(spread([count, 50, count]), range(192), strict=False)]
+    for begin in (0, count + 50):
+        mine = [index - begin for index in first if begin <= index < begin + count]
+        assert len(mine) >= 64
+        # The most significant digit, and one that is not, each in eight ways.
+        assert {8 * index // count for index in mine} == set(range(8))
+        assert {index // 64 % 8 for index in mine} == set(range(8))
 
 
 def test_a_mutation_changes_one_knob_within_its_bounds() -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class GridOrder(StrEnum):
-    """``spread``: steps of the golden ratio, so that the first 64 already lie all over the space.
+    """``spread``: scrambled, so that the first 64 already lie all over the space.
     ``index``: by index, as AutoTVM's grid tuner goes, of which the first 64 differ in little more
     than their last decision."""
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from math import gcd
 
-_GOLDEN = (5**0.5 - 1) / 2
+_ROUNDS = 3
+_MULTIPLIER = 0x9E3779B97F4A7C15
+"""Odd, so that multiplying by it is a permutation of any power of two."""
 
 
-def stride(count: int) -> int:
-    """The whole number next to count · 0.618… (the golden ratio's) that has no factor in common
-    with ``count``, so that steps of it meet every index once. Among all steps this ratio leaves
-    the smallest gaps after any number of them (Kronecker's sequence)."""
-    near = max(1, round(count * _GOLDEN))
-    return next(
-        step
-        for distance in range(count + 1)
-        for step in (near + distance, near - distance)
-        if step >= 1 and gcd(step, count) == 1
-    )
+def scrambled(position: int, count: int) -> int:
+    """Where the ``position``-th of ``count`` steps goes: a permutation that looks like chance.
+
+    Multiplications and shifts permute the next power of two; what falls outside is permuted again
+    until it is inside (cycle walking). Even steps through the range, such as multiples of the
+    golden ratio's, would be a lattice, in which the decisions depend on each other.
+    """
+    bits = max(1, (count - 1).bit_length())
+    mask, shift = (1 << bits) - 1, (bits + 1) // 2
+    index = position
+    while True:
+        for _ in range(_ROUNDS):
+            index = (index * _MULTIPLIER + (_MULTIPLIER >> 7)) & mask
+            index ^= index >> shift
+        if index < count:
+            return index
 
 
 def spread(counts: Sequence[int]) -> Iterator[int]:
@@ -29,8 +35,10 @@ def spread(counts: Sequence[int]) -> Iterator[int]:
     factors of hundreds, the small ones would hardly ever be met.
     """
     walks = [
-        _walk(first, count)
-        for first, count in zip(accumulate(counts, initial=0), counts, strict=False)
+        _walk(first, count, sketch * count // len(counts))
+        for sketch, (first, count) in enumerate(
+            zip(accumulate(counts, initial=0), counts, strict=False)
+        )
     ]
     while walks:
         for walk in list(walks):
@@ -41,6 +49,7 @@ def spread(counts: Sequence[int]) -> Iterator[int]:
                 yield index
 
 
-def _walk(first: int, count: int) -> Iterator[int]:
-    step = stride(count)
-    return (first + position * step % count for position in range(1, count + 1))
+def _walk(first: int, count: int, start: int) -> Iterator[int]:
+    """From another ``start`` in each sketch: most sketches have the same decisions, and would else
+    be met at the same points."""
+    return (first + scrambled((start + step) % count, count) for step in range(count))
