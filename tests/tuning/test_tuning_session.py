@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +185,14 @@ def test_spans_tell_what_each_process_did(grid: Heard) -> None:
         assert record.cpu_share is None or 0 <= record.cpu_share <= 1
 
 
+def test_building_goes_on_while_others_are_measured(grid: Heard) -> None:
+    """By one process: the second candidate of a batch is begun before the first was measured."""
+    first, second = grid.rounds[:2]
+    builds = [span for span in second.spans if span.kind is SpanKind.BUILD]
+    assert first.batch == second.batch
+    assert builds[0].started_s < first.ended_s
+
+
 def test_the_best_kernel_is_measured_alone_and_has_its_source(grid: Heard) -> None:
     (kernel,) = grid.kernels
     told = [trial.latency_ms for trial in grid.trials if trial.latency_ms is not None]
@@ -229,6 +237,16 @@ def test_what_was_stopped_goes_on_to_the_same_candidates(
     assert after.d_p_before == before.d_p
     assert resumed.notes == []
     assert len(resumed.kernels) == 1
+
+
+def test_a_batch_in_one_round_can_be_stopped_within_it(make: Make, grid: Heard) -> None:
+    """What was begun is recorded, and what was not is measured by the next session."""
+    calls, heard = count(), Heard()
+    session = make(OPTIONS, MeasurerKind.SERIAL)
+    assert session.run(heard, expired=lambda: next(calls) >= 5) is False
+    assert 0 < len(heard.candidates) < 3
+    resumed = run(make(OPTIONS, MeasurerKind.SERIAL), heard.rounds)
+    assert heard.candidates + resumed.candidates == grid.candidates
 
 
 @pytest.mark.parametrize("tuner", ["annealing", "random"])
