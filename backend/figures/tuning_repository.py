@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from backend.db.tables import TuningKernel, TuningProgram, TuningRound, TuningTrial
+from backend.db.tables import JobEvent, TuningKernel, TuningProgram, TuningRound, TuningTrial
 from backend.figures.tuning_rows import Round, Span, Trial, TunedProgram
+from backend.jobs.schemas import EventType
+from backend.jobs.states import JobState
 
 _OF_A_ROUND = (
     TuningRound.number,
-    TuningRound.attempt,
     TuningRound.degree_of_parallelism,
     TuningRound.timeout_s,
     TuningRound.successes,
@@ -109,6 +112,7 @@ class TuningFigureRepository:
             select(
                 *_OF_A_ROUND,
                 func.coalesce(TuningProgram.name, TuningRound.program).label("program"),
+                TuningRound.created_at,
             )
             .outerjoin(
                 TuningProgram,
@@ -119,7 +123,27 @@ class TuningFigureRepository:
             .limit(most)
         )
         found = (await self._session.execute(query)).all()
-        return [Round(**row._mapping) for row in reversed(found)]
+        begun = await self._begun(job_id)
+        rounds = []
+        for row in reversed(found):
+            fields = dict(row._mapping)
+            session = bisect_right(begun, fields.pop("created_at"))
+            rounds.append(Round(session=session, **fields))
+        return rounds
+
+    async def _begun(self, job_id: UUID) -> list[datetime]:
+        """When a worker took the job: at first, after a stop, and after another worker was lost.
+        The attempts that rounds name begin anew where a job is resumed."""
+        query = (
+            select(JobEvent.created_at)
+            .where(
+                JobEvent.job_id == job_id,
+                JobEvent.type == EventType.STATE,
+                JobEvent.data["state"].astext == JobState.IMPORTING,
+            )
+            .order_by(JobEvent.created_at)
+        )
+        return list(await self._session.scalars(query))
 
     async def round_count(self, job_id: UUID) -> int:
         query = select(func.count()).where(TuningRound.job_id == job_id)

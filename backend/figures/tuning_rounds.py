@@ -278,13 +278,13 @@ def _edge_colour(theme: Theme) -> str:
 def _layout(
     history: History, theme: Theme, kind: FigureKind, anchor: str = "y", **specific: Any
 ) -> dict[str, Any]:
-    """With rounds across, whole ones, and a line before each that began a new attempt."""
+    """With rounds across, whole ones, and a line before each that followed a resumption."""
     rounds = history.rounds
     title = "round"
     if history.total > len(rounds):
         title = f"round (the last {len(rounds):,} of {history.total:,})"
     first, last = rounds[0].number, rounds[-1].number
-    resumed = [one.number for before, one in pairwise(rounds) if one.attempt != before.attempt]
+    resumed = [one.number for before, one in pairwise(rounds) if one.session != before.session]
     across: dict[str, Any] = {"title": {"text": title}, "anchor": anchor, "tickformat": ",d"}
     if last - first < 8:
         across["dtick"] = 1

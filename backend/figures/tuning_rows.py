@@ -36,11 +36,12 @@ class Round:
 
     ``degree_of_parallelism`` is 0 where nothing could be built. Between ``lower`` and ``upper`` the
     degree will be after the next full round; None of a measurer that never changes it. Every kind
-    of ``failures`` is counted, timeouts among them.
+    of ``failures`` is counted, timeouts among them. Where a job was stopped and resumed
+    between two rounds, their ``session`` differs.
     """
 
     number: int
-    attempt: int
+    session: int
     program: str
     degree_of_parallelism: int
     timeout_s: float

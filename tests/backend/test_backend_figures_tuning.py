@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from plotly.graph_objects import Figure
 from sqlalchemy.orm import Session, sessionmaker
 from support import rows
 
-from backend.db.tables import TuningKernel, TuningProgram, TuningRound, TuningTrial
+from backend.db.tables import JobEvent, TuningKernel, TuningProgram, TuningRound, TuningTrial
 from backend.figures.schemas import Clock, FigureKind, Theme
 from backend.figures.tuning_best import MOST_PROGRAMS, tuning_best
 from backend.figures.tuning_processes import tuning_processes
@@ -35,7 +36,7 @@ CONV = TunedProgram("conv-key", "conv2d 64×56×56", gflops=0.2)
 
 def measured(number: int, **fields: Any) -> Round:
     values: dict[str, Any] = {
-        "attempt": 1,
+        "session": 1,
         "program": DENSE.name,
         "degree_of_parallelism": number,
         "timeout_s": 4.0,
@@ -62,6 +63,7 @@ def trials(program: TunedProgram, *latencies: float | None, first: int = 1) -> l
     ]
 
 
+BEGAN = datetime(2026, 11, 22, tzinfo=UTC)
 SPANS = [
     Span("parallel", 1, "cpu", 1, 2.0, 2.5),
     Span("build", 0, "", 1, 0.0, 1.5),
@@ -251,7 +253,7 @@ def test_one_round_can_be_seen() -> None:
 
 
 def test_a_resumption_is_a_line_between_two_rounds() -> None:
-    told = history(measured(1), measured(2), measured(3, attempt=2), measured(4, attempt=2))
+    told = history(measured(1), measured(2), measured(3, session=2), measured(4, session=2))
     for made in BY_KIND.values():
         [line] = plain(made(told, Theme.LIGHT))["layout"]["shapes"]
         assert (line["x0"], line["label"]["text"]) == (2.5, "resumed")
@@ -371,6 +373,10 @@ def job(sessions: sessionmaker[Session]) -> UUID:
             )
         for number in (1, 2, 3):
             session.add(round_row(made.id, number))
+        for seq, second in enumerate((0, 25), start=1):
+            state = {"state": "importing", "previous": "queued", "attempt": 1, "problem": None}
+            at = BEGAN + timedelta(seconds=second)
+            session.add(JobEvent(job_id=made.id, seq=seq, type="state", data=state, created_at=at))
         latencies = {1: 4.0, 2: None, 3: 5.0, 4: 3.0, 5: 3.5}
         for trial, latency in latencies.items():
             session.add(trial_row(made.id, trial, latency))
@@ -385,9 +391,11 @@ def job(sessions: sessionmaker[Session]) -> UUID:
 
 
 def round_row(job_id: UUID, number: int) -> TuningRound:
-    values = asdict(measured(number, attempt=1 if number < 3 else 2, program=DENSE.key))
+    values = asdict(measured(number, program=DENSE.key))
+    del values["session"]
     return TuningRound(
         job_id=job_id,
+        attempt=1,
         batch=1,
         asked=5,
         timeouts=0,
@@ -395,6 +403,7 @@ def round_row(job_id: UUID, number: int) -> TuningRound:
         ended_s=10.0 * number,
         best_ms=None,
         react=None,
+        created_at=BEGAN + timedelta(seconds=10 * number),
         spans=[asdict(replace(SPANS[0], started_s=10.0 * number, ended_s=10.0 * number + 1))],
         **values,
     )
