@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.graphs import DIAMOND, Dag, chain, dags, graph_of
 
 from workers.graph.graph import Graph
-from workers.measure.cpu_model import HAND_OVER_MS, Work, expected_ms
+from workers.measure.cpu_model import HAND_OVER_MS, WAKE_MS, Work, expected_ms
 from workers.schedules.arrangement import arrange
 from workers.schedules.lower import lower
 from workers.schedules.schedule import Placement, Stage, StageSchedule, StreamSchedule
@@ -51,20 +51,30 @@ def test_two_side_by_side_share_the_memory(memory: float, expected: float) -> No
     """Two that take three quarters of the bandwidth each get half of it: 1.5 times as long."""
     graph = graph_of(((), ()))
     found = latency(graph, one_stream_each(graph), 2, all_alike(graph, 3.0, memory))
-    assert found == pytest.approx(expected)
+    assert expected <= found <= expected + WAKE_MS + HAND_OVER_MS + 1e-9
 
 
 def test_more_threads_than_cores_share_them() -> None:
     graph = graph_of(((), ()))
     placements = tuple(Placement(unit.name, i) for i, unit in enumerate(graph.units))
     schedule = StreamSchedule("test", placements, threads=(2, 2))
-    assert latency(graph, schedule, 2, all_alike(graph, 3.0, 0.0)) == pytest.approx(6.0)
+    assert latency(graph, schedule, 2, all_alike(graph, 3.0, 0.0)) == pytest.approx(6.0, rel=0.02)
 
 
 def test_a_hand_over_between_threads_takes_its_time() -> None:
     graph = graph_of(DIAMOND)
     found = latency(graph, one_stream_each(graph), 2, all_alike(graph, 1.0, 0.0))
-    assert 3.0 + HAND_OVER_MS <= found <= 3.0 + 2 * HAND_OVER_MS + 1e-9
+    assert 3.0 + HAND_OVER_MS <= found <= 3.0 + 2 * WAKE_MS + 1e-9
+
+
+def test_threads_that_sleep_are_woken_up() -> None:
+    """Before they begin, and then the first waits for them at the end."""
+    graph = graph_of(((), ()))
+    work = {"u0": Work(1.0, 0.0), "u1": Work(0.5, 0.0)}
+    assert latency(graph, one_stream_each(graph), 2, work) == pytest.approx(1.0)
+    work = {"u0": Work(0.5, 0.0), "u1": Work(1.0, 0.0)}
+    found = latency(graph, one_stream_each(graph), 2, work)
+    assert found == pytest.approx(WAKE_MS + 1.0 + HAND_OVER_MS)
 
 
 @settings(deadline=None)
@@ -85,7 +95,7 @@ def test_between_the_critical_path_and_everything_in_a_row(
     assert found >= max(longest) - 1e-9
     assert found >= sum(one.latency_ms * one.memory for one in work.values()) - 1e-9
     # Sharing the memory never takes longer than one after the other does, but for hand-overs.
-    assert found <= sum(latencies) + len(dag) * HAND_OVER_MS + 1e-9
+    assert found <= sum(latencies) + (len(dag) + 1) * 2 * WAKE_MS + 1e-9
 
 
 def test_a_chain_gains_nothing() -> None:

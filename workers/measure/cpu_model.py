@@ -1,8 +1,9 @@
 """What a CPU is expected to make of a whole Plan, from what its Units take alone: an *estimate*.
 
 A discrete-event simulation of the Plan's hosts (``workers.schedules.arrangement``). Each runs its
-steps one after the other, and waits for what others signal. Units that run side by side slow each
-other down in two ways:
+steps one after the other, and waits for what others signal. All hosts but the first sleep until a
+run begins, and the first waits for them at its end. Units that run side by side slow each other
+down in two ways:
 
 - **Cores.** If they have more threads together than there are cores, all get their share.
 - **Memory.** A Unit that takes ``memory`` of the memory's bandwidth when it is alone computes the
@@ -21,9 +22,10 @@ from dataclasses import dataclass
 
 from workers.schedules.arrangement import Arrangement, Step
 
-HAND_OVER_MS = 0.004
+HAND_OVER_MS, WAKE_MS = 0.004, 0.03
 """Between a launch and one on another host that waits for it, *estimate*: a few microseconds to be
-seen by a thread that spins; more if it sleeps, which is not modelled."""
+seen by a thread that spins, and as long as it takes to wake a core up where it sleeps
+(``workers.devices.signals``)."""
 
 _PRECISE = 1e-9  # of the bandwidth
 
@@ -62,7 +64,9 @@ def expected_ms(
             if number in running or following[number] == len(steps):
                 continue
             step = steps[following[number]]
-            ready = max((signalled[wait.signal] for wait in step.waits), default=now)
+            begins = WAKE_MS if number and not following[number] else 0.0
+            seen = (signalled[wait.signal] + _seen(wait.spin) for wait in step.waits)
+            ready = max(begins, *seen) if step.waits else begins
             if ready <= now:
                 alone = work[step.unit, step.threads]
                 running[number] = _Running(step, alone.latency_ms, alone)
@@ -83,9 +87,15 @@ def expected_ms(
             # What is left by rounding would take a step of its own, without end.
             if one.left <= 1e-12 * max(one.work.latency_ms, 1.0):
                 for signal in one.step.sends:
-                    signalled[signal] = now + HAND_OVER_MS
-                ended = now
+                    signalled[signal] = now
+                last = number and following[number] == len(hosts[number])
+                ended = max(ended, now + _seen(arrangement.spin_at_end) if last else now)
                 del running[number]
+
+
+def _seen(spinning: bool) -> float:
+    """How long a signal takes until who waits for it goes on, in ms."""
+    return HAND_OVER_MS if spinning else WAKE_MS
 
 
 def _rates(running: Mapping[int, _Running], cores: int) -> dict[int, float]:
