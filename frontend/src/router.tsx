@@ -11,7 +11,7 @@ import { NotFound } from "./components/NotFound";
 import { Shell } from "./components/shell/Shell";
 import { isJobState } from "./lib/jobStates";
 import { type GraphSearch, parseGraphSearch } from "./lib/graphChoice";
-import type { JobState } from "./api/types";
+import type { Clock, JobState } from "./api/types";
 
 const rootRoute = createRootRoute({
   component: Shell,
@@ -76,7 +76,14 @@ const newJobRoute = createRoute({
 export interface JobSearch {
   batch?: number;
   scheduler?: string;
+  /** Of a job for kernels: what best latencies are drawn over, and of how many rounds processes. */
+  x?: Clock;
+  newest?: number;
 }
+
+const isClock = (value: unknown): value is Clock => value === "trials" || value === "time";
+const isCount = (value: unknown): value is number =>
+  Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 64;
 
 const jobRoute = createRoute({
   getParentRoute: () => rootRoute,
@@ -84,6 +91,8 @@ const jobRoute = createRoute({
   validateSearch: (search: Record<string, unknown>): JobSearch => ({
     ...(typeof search.batch === "number" ? { batch: search.batch } : {}),
     ...(typeof search.scheduler === "string" ? { scheduler: search.scheduler } : {}),
+    ...(isClock(search.x) ? { x: search.x } : {}),
+    ...(isCount(search.newest) ? { newest: search.newest } : {}),
   }),
   component: lazyRouteComponent(() => import("./pages/job/JobPage"), "JobPage"),
 });

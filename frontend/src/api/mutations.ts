@@ -3,13 +3,12 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { client, dataOf } from "./client";
 import { type GraphChoice, keys } from "./queries";
-import type { Job, TokenCreate, TuningJob } from "./types";
+import type { Job, JobCreate, TokenCreate } from "./types";
 
 export function useCreateJob() {
   const cache = useQueryClient();
   return useMutation({
-    mutationFn: (job: TuningJob) =>
-      dataOf(client.POST("/api/v1/jobs", { body: { ...job, purpose: "tune" } })),
+    mutationFn: (job: JobCreate) => dataOf(client.POST("/api/v1/jobs", { body: job })),
     onSuccess: (job) => {
       cache.setQueryData(keys.job(job.id), job);
       void cache.invalidateQueries({ queryKey: keys.jobs });
@@ -54,6 +53,12 @@ export const useCancelJob = () =>
 export const useRetryJob = () =>
   useJobAction((id) =>
     dataOf(client.POST("/api/v1/jobs/{job_id}/retry", { params: { path: { job_id: id } } })),
+  );
+
+/** Lets a stopped job for kernels go on where it was. */
+export const useResumeJob = () =>
+  useJobAction((id) =>
+    dataOf(client.POST("/api/v1/jobs/{job_id}/resume", { params: { path: { job_id: id } } })),
   );
 
 export function useDeleteUpload() {

@@ -3,7 +3,15 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/
 
 import { client, dataOf } from "./client";
 import { ApiProblem } from "./problem";
-import type { FigureKind, GraphFacts, Granularity, JobState, Session } from "./types";
+import type {
+  Clock,
+  FigureKind,
+  GraphFacts,
+  Granularity,
+  JobState,
+  Session,
+  TuningRound,
+} from "./types";
 
 const PAGE = 50;
 
@@ -29,6 +37,10 @@ export const keys = {
     ["model", source, "inspections", choice] as const,
   results: (id: string) => ["job", id, "results"] as const,
   artifacts: (id: string) => ["job", id, "artifacts"] as const,
+  /** Of a job for kernels: what it tunes, its rounds so far, and the kernels it has found. */
+  tuning: (id: string) => ["job", id, "tuning", "overview"] as const,
+  tuningRounds: (id: string) => ["job", id, "tuning", "rounds"] as const,
+  tuningKernels: (id: string) => ["job", id, "tuning", "kernels"] as const,
   figure: (id: string, kind: FigureKind) => ["job", id, "figure", kind] as const,
 };
 
@@ -124,9 +136,51 @@ export const artifactsQuery = (id: string) =>
       ),
   });
 
+const inJob = (id: string) => ({ path: { job_id: id } });
+
+export const tuningQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.tuning(id),
+    queryFn: ({ signal }) =>
+      dataOf(client.GET("/api/v1/jobs/{job_id}/tuning", { params: inJob(id), signal })),
+  });
+
+const ROUNDS_AT_ONCE = 1000;
+
+/** Every round, in order. A round never changes, so only those that are new are asked for. */
+export const tuningRoundsQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.tuningRounds(id),
+    queryFn: async ({ signal, client: cache }): Promise<readonly TuningRound[]> => {
+      const rounds = [...(cache.getQueryData<readonly TuningRound[]>(keys.tuningRounds(id)) ?? [])];
+      for (;;) {
+        const query = { after: rounds.at(-1)?.number ?? 0, limit: ROUNDS_AT_ONCE };
+        const more = await dataOf(
+          client.GET("/api/v1/jobs/{job_id}/tuning/rounds", {
+            params: { ...inJob(id), query },
+            signal,
+          }),
+        );
+        rounds.push(...more);
+        if (more.length < ROUNDS_AT_ONCE) return rounds;
+      }
+    },
+  });
+
+export const tuningKernelsQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.tuningKernels(id),
+    queryFn: ({ signal }) =>
+      dataOf(client.GET("/api/v1/jobs/{job_id}/tuning/kernels", { params: inJob(id), signal })),
+  });
+
 export interface FigureChoice {
   batchSize?: number | undefined;
   scheduler?: string | undefined;
+  /** What the best latency of kernels is drawn over. */
+  x?: Clock | undefined;
+  /** The newest so many, of which processes are drawn. */
+  rounds?: number | undefined;
   theme: "light" | "dark";
 }
 
@@ -143,6 +197,8 @@ export const figureQuery = (id: string, kind: FigureKind, choice: FigureChoice) 
               theme: choice.theme,
               ...(choice.batchSize === undefined ? {} : { batch_size: choice.batchSize }),
               ...(choice.scheduler === undefined ? {} : { scheduler: choice.scheduler }),
+              ...(choice.x === undefined ? {} : { x: choice.x }),
+              ...(choice.rounds === undefined ? {} : { rounds: choice.rounds }),
             },
           },
           signal,
@@ -203,6 +259,8 @@ export const addresses = {
   allEvents: () => `${API}/events/stream`,
   artifact: (id: string, artifact: string) => `${API}/jobs/${id}/artifacts/${artifact}/download`,
   schedule: (id: string, result: string) => `${API}/jobs/${id}/results/${result}/schedule`,
+  kernel: (id: string, candidate: string) =>
+    `${API}/jobs/${id}/tuning/kernels/${encodeURIComponent(candidate)}/download`,
   trace: (id: string, result: string) => `${API}/jobs/${id}/results/${result}/trace`,
   /** Of every device and provider, or only of those given. */
   profiles: (fingerprint?: string, provider?: string) => {

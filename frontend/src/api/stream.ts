@@ -26,6 +26,8 @@ const EVENT_TYPES: readonly JobEvent["type"][] = [
   "round",
   "result",
   "log",
+  "tuning_round",
+  "tuning_kernel",
 ];
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 15_000;

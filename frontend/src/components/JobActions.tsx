@@ -1,10 +1,10 @@
 import { Button, Group } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 
-import { useCancelJob, useRetryJob } from "@/api/mutations";
+import { useCancelJob, useResumeJob, useRetryJob } from "@/api/mutations";
 import { asProblem } from "@/api/problem";
 import type { Job } from "@/api/types";
-import { isCancellable, isRetriable } from "@/lib/jobStates";
+import { isCancellable, isResumable, isRetriable } from "@/lib/jobStates";
 
 interface JobActionsProps {
   job: Job;
@@ -16,10 +16,12 @@ function tell(error: unknown): void {
   notifications.show({ color: "red", title: problem.title, message: problem.detail });
 }
 
-/** Cancel or retry, whichever the job's state allows. */
+/** Cancel or retry, or of a job for kernels stop or resume, whichever its state allows. */
 export function JobActions({ job, size }: JobActionsProps) {
   const cancel = useCancelJob();
   const retry = useRetryJob();
+  const resume = useResumeJob();
+  const words = job.spec.purpose === "kernels" ? ["Stop", "Stopping"] : ["Cancel", "Cancelling"];
   return (
     <Group gap="xs" justify="flex-end" wrap="nowrap">
       {(isCancellable(job.state) || job.state === "cancelling") && (
@@ -31,10 +33,10 @@ export function JobActions({ job, size }: JobActionsProps) {
           onClick={() => cancel.mutate(job.id, { onError: tell })}
           data-testid="job-cancel"
         >
-          {job.state === "cancelling" ? "Cancelling" : "Cancel"}
+          {words[job.state === "cancelling" ? 1 : 0]}
         </Button>
       )}
-      {isRetriable(job.state) && (
+      {isRetriable(job) && (
         <Button
           size={size}
           variant="default"
@@ -43,6 +45,17 @@ export function JobActions({ job, size }: JobActionsProps) {
           data-testid="job-retry"
         >
           Retry
+        </Button>
+      )}
+      {isResumable(job) && (
+        <Button
+          size={size}
+          variant="default"
+          loading={resume.isPending}
+          onClick={() => resume.mutate(job.id, { onError: tell })}
+          data-testid="job-resume"
+        >
+          Resume
         </Button>
       )}
     </Group>

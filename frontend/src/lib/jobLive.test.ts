@@ -138,6 +138,16 @@ describe("staleParts", () => {
     ]);
   });
 
+  it("is the history of a job for kernels with every round, and its kernel with every program", () => {
+    const round = staleParts([event(3, "tuning_round", {})], 2);
+    for (const part of ["tuning", "tuningRounds", "tuning-best", "tuning-processes"] as const) {
+      expect(round.has(part)).toBe(true);
+    }
+    expect(round.has("tuningKernels")).toBe(false);
+    const kernel = staleParts([event(3, "tuning_kernel", {})], 2);
+    expect([...kernel]).toEqual(["tuning", "tuningKernels", "tuning-best"]);
+  });
+
   it("is empty for a replay, for the log and for progress", () => {
     expect(staleParts([search(2, "ios", 1)], 2).size).toBe(0);
     expect(staleParts([log(3), progress(4, 1)], 2).size).toBe(0);
@@ -146,7 +156,7 @@ describe("staleParts", () => {
   it("is everything when a job ends or starts anew, and the job alone in between", () => {
     expect(staleParts([state(3, "succeeded")], 2).has("artifacts")).toBe(true);
     expect(staleParts([state(3, "queued", 0)], 2).has("results")).toBe(true);
-    expect([...staleParts([state(3, "tuning")], 2)]).toEqual(["job"]);
+    expect([...staleParts([state(3, "tuning")], 2)]).toEqual(["job", "tuning"]);
     // The figure of the searches is the latest attempt's.
     expect([...staleParts([state(3, "importing", 2)], 2)]).toEqual(["job", "search"]);
   });

@@ -113,12 +113,30 @@ const NOTHING_DONE: JobProgress = {
 };
 
 /** What the page has to fetch again because of events. */
-export type Part = "job" | "results" | "artifacts" | FigureKind;
+export type Part =
+  | "job"
+  | "results"
+  | "artifacts"
+  | "tuning"
+  | "tuningRounds"
+  | "tuningKernels"
+  | FigureKind;
+
+const TUNING_FIGURES: readonly FigureKind[] = [
+  "tuning-best",
+  "tuning-parallelism",
+  "tuning-deviation",
+  "tuning-failures",
+  "tuning-processes",
+  "tuning-cpu",
+];
 
 const PARTS_OF: Partial<Record<JobEvent["type"], readonly Part[]>> = {
   search: ["search"],
   round: ["rounds"],
   result: ["results", "latency", "timeline"],
+  tuning_round: ["tuning", "tuningRounds", ...TUNING_FIGURES],
+  tuning_kernel: ["tuning", "tuningKernels", "tuning-best"],
 };
 
 const ALL_PARTS: readonly Part[] = [
@@ -129,6 +147,10 @@ const ALL_PARTS: readonly Part[] = [
   "search",
   "rounds",
   "timeline",
+  "tuning",
+  "tuningRounds",
+  "tuningKernels",
+  ...TUNING_FIGURES,
 ];
 
 /** The parts that events newer than `since` have made stale. */
@@ -145,7 +167,8 @@ function partsOfState(event: JobEvent): readonly Part[] {
   const { state } = event.data as unknown as StateData;
   // A retry drops the results of the attempt before it, an end adds the summary and artifacts.
   if (isFinished(state) || state === "queued") return ALL_PARTS;
-  return state === "importing" ? ["job", "search"] : ["job"];
+  // What a job for kernels tunes is known once it was imported.
+  return state === "importing" ? ["job", "search"] : ["job", "tuning"];
 }
 
 function newerThan(events: readonly JobEvent[], seq: number): readonly JobEvent[] {

@@ -1,5 +1,5 @@
 /** What the states of a job mean for the page: the server's table decides, this only mirrors it. */
-import type { JobState } from "@/api/types";
+import type { Job, JobState } from "@/api/types";
 
 export const JOB_STATES: readonly JobState[] = [
   "queued",
@@ -23,7 +23,11 @@ const RETRIABLE: ReadonlySet<JobState> = new Set<JobState>(["failed", "cancelled
 
 export const isFinished = (state: JobState) => FINISHED.has(state);
 export const isCancellable = (state: JobState) => CANCELLABLE.has(state);
-export const isRetriable = (state: JobState) => RETRIABLE.has(state);
+/** A job for kernels keeps its rounds, and goes on where it was. */
+export const isResumable = ({ state, spec }: Pick<Job, "state" | "spec">) =>
+  spec.purpose === "kernels" && RETRIABLE.has(state);
+export const isRetriable = ({ state, spec }: Pick<Job, "state" | "spec">) =>
+  spec.purpose !== "kernels" && RETRIABLE.has(state);
 
 export function isJobState(value: unknown): value is JobState {
   return JOB_STATES.includes(value as JobState);

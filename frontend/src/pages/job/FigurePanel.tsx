@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
 import { figureQuery } from "@/api/queries";
-import type { Figure, FigureKind } from "@/api/types";
+import type { Clock, Figure, FigureKind } from "@/api/types";
 import { ErrorNotice } from "@/components/ErrorNotice";
 import { Panel } from "@/components/Panel";
 import { PlotlyFigure } from "@/components/PlotlyFigure";
@@ -18,8 +18,10 @@ interface FigurePanelProps {
   title: string;
   note?: ReactNode;
   actions?: ReactNode;
-  batchSize: number | undefined;
+  batchSize?: number | undefined;
   scheduler?: string | undefined;
+  x?: Clock;
+  rounds?: number;
   height: number;
   /** Nothing more is to come: an empty figure need not keep its room. */
   finished: boolean;
@@ -42,6 +44,8 @@ export function FigurePanel(props: FigurePanelProps) {
     figureQuery(props.jobId, props.kind, {
       batchSize: props.batchSize,
       scheduler: props.scheduler,
+      x: props.x,
+      rounds: props.rounds,
       theme,
     }),
   );

@@ -36,6 +36,7 @@ export function JobHeader({ job, status }: JobHeaderProps) {
         </Group>
         <Text size="sm" c="dimmed" mt={2}>
           {job.spec.purpose === "inspect" && "Inspection of "}
+          {job.spec.purpose === "kernels" && "Kernels of "}
           {job.model_name} on {job.spec.device} · created <Ago at={job.created_at} />
           {job.started_at && (
             <>

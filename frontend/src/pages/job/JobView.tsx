@@ -5,6 +5,7 @@ import type { JobLive } from "@/lib/jobLive";
 
 import { DownloadsPanel } from "./DownloadsPanel";
 import { Figures } from "./Figures";
+import { KernelFindings } from "./kernels/KernelFindings";
 import { JobHeader } from "./JobHeader";
 import { Leaderboard } from "./Leaderboard";
 import { LogPanel } from "./LogPanel";
@@ -22,13 +23,15 @@ export function JobView({ job }: { job: Job }) {
       <JobHeader job={job} status={status} />
       {job.problem && <ProblemNotice problem={job.problem} />}
       <ProgressPanel job={job} />
-      {job.spec.purpose === "inspect" ? <SpecPanel job={job} /> : <Findings job={job} live={live} />}
+      {job.spec.purpose === "inspect" && <SpecPanel job={job} />}
+      {job.spec.purpose === "tune" && <Findings job={job} live={live} />}
+      {job.spec.purpose === "kernels" && <KernelFindings job={job} />}
       <LogPanel lines={live.log} />
     </Stack>
   );
 }
 
-/** What tuning finds. */
+/** What a job for schedules finds. */
 function Findings({ job, live }: { job: Job; live: JobLive }) {
   return (
     <>

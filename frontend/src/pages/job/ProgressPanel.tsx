@@ -11,6 +11,7 @@ import classes from "./ProgressPanel.module.css";
 const STAGES: Record<JobSpec["purpose"], readonly string[]> = {
   tune: ["queued", "importing", "tuning", "verifying"],
   inspect: ["queued", "importing"],
+  kernels: ["queued", "importing", "tuning", "verifying"],
 };
 
 const endings = (measured: "measured" | "simulated"): Partial<Record<JobState, string>> => ({
@@ -18,6 +19,12 @@ const endings = (measured: "measured" | "simulated"): Partial<Record<JobState, s
   failed: `The job has stopped. What it ${measured} is kept, so a retry need not do it again.`,
   cancelled: `The job was cancelled. What it ${measured} is kept, so a retry need not do it again.`,
 });
+
+const KERNEL_ENDINGS: Partial<Record<JobState, string>> = {
+  succeeded: "Every kernel was checked against a reference, and measured again in isolation.",
+  failed: "The job has stopped. Its rounds are kept, so that it can go on where it was.",
+  cancelled: "The job was stopped. Its rounds are kept, so that it can go on where it was.",
+};
 
 /** Which stage and step the job is at, and how long this step should still take. */
 export function ProgressPanel({ job }: { job: Job }) {
@@ -51,6 +58,7 @@ export function ProgressPanel({ job }: { job: Job }) {
 }
 
 function endingWords(job: Job): string | undefined {
+  if (job.spec.purpose === "kernels") return KERNEL_ENDINGS[job.state];
   if (job.spec.purpose === "tune" || !isFinished(job.state)) {
     return endings(isSimulatedName(job.spec.device) ? "simulated" : "measured")[job.state];
   }

@@ -12,6 +12,9 @@ import { throttle, type Throttled } from "@/lib/throttle";
 /** No part of the page is fetched again more often than this, however fast events come. */
 const REFRESH_MS = 1000;
 
+/** Tuning kernels has many figures and rounds, and drawing them takes what measuring needs. */
+const TUNING_REFRESH_MS = 2500;
+
 function keyOf(id: string, part: Part): readonly string[] {
   switch (part) {
     case "job":
@@ -20,6 +23,12 @@ function keyOf(id: string, part: Part): readonly string[] {
       return keys.results(id);
     case "artifacts":
       return keys.artifacts(id);
+    case "tuning":
+      return keys.tuning(id);
+    case "tuningRounds":
+      return keys.tuningRounds(id);
+    case "tuningKernels":
+      return keys.tuningKernels(id);
     default:
       return keys.figure(id, part);
   }
@@ -37,7 +46,7 @@ export function useJobLive(job: Job): { live: JobLive; status: StreamStatus } {
   const refresh = (part: Part) => {
     const run = () =>
       void cache.invalidateQueries({ queryKey: keyOf(id, part), exact: part === "job" });
-    const refresher = refreshers.get(part) ?? throttle(run, REFRESH_MS);
+    const refresher = refreshers.get(part) ?? throttle(run, part.startsWith("tuning") ? TUNING_REFRESH_MS : REFRESH_MS);
     refreshers.set(part, refresher);
     refresher();
   };

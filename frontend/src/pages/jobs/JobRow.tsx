@@ -7,9 +7,10 @@ import { JobActions } from "@/components/JobActions";
 import { RunTime } from "@/components/RunTime";
 import { StateBadge } from "@/components/StateBadge";
 import { StepProgress } from "@/components/StepProgress";
-import { schedulerName, times } from "@/lib/format";
+import { count, schedulerName, times } from "@/lib/format";
 import { bestSummary, jobTitle } from "@/lib/jobFacts";
 import { isFinished } from "@/lib/jobStates";
+import { PURPOSES } from "@/lib/purposes";
 
 import classes from "./JobsTable.module.css";
 
@@ -24,9 +25,14 @@ export function JobRow({ job }: { job: Job }) {
         </Text>
         <Box hiddenFrom="sm">
           <StateBadge state={job.state} />
+          <Text size="xs" c="dimmed" span ml={6}>
+            {PURPOSES[job.spec.purpose].short}
+          </Text>
         </Box>
         <Text size="xs" c="dimmed" truncate visibleFrom="sm">
-          {job.name && `${job.model_name} · `}batch {job.spec.batch_sizes.join(", ")}
+          <span data-testid="job-purpose">{PURPOSES[job.spec.purpose].short}</span> ·{" "}
+          {job.name && `${job.model_name} · `}
+          {sizeWords(job)}
         </Text>
       </Table.Td>
       <Table.Td visibleFrom="md">
@@ -54,6 +60,12 @@ export function JobRow({ job }: { job: Job }) {
       </Table.Td>
     </Table.Tr>
   );
+}
+
+/** How much there is to do. */
+function sizeWords({ spec }: Job): string {
+  if (spec.kernels) return `${count(spec.kernels.trials)} trials`;
+  return `batch ${spec.batch_sizes.join(", ")}`;
 }
 
 function RowProgress({ job }: { job: Job }) {

@@ -62,7 +62,7 @@ function NoJobs({ state }: { state: JobState | undefined }) {
         </Button>
       }
     >
-      A job tunes one model on one device and hands back the fastest schedule that it has verified.
+      A job tunes on one device, and hands back the fastest schedule of a model that it has verified, or its fastest kernels.
     </EmptyState>
   );
 }

@@ -8,8 +8,8 @@ import { isCollapsible } from "@/lib/graph/scene";
 import { blockTitle, type CountCells, countCells } from "@/lib/graph/words";
 
 import type { Selection, Target } from "./selection";
-import { type Column, RowButton, VirtualTable } from "./VirtualTable";
-import classes from "./VirtualTable.module.css";
+import { type Column, RowButton, VirtualTable } from "@/components/VirtualTable";
+import classes from "@/components/VirtualTable.module.css";
 
 interface BlockRow {
   index: number;

@@ -17,7 +17,7 @@ import {
 
 import panelClasses from "./GraphPanel.module.css";
 import type { Selection, Target } from "./selection";
-import { type Column, RowButton, VirtualTable } from "./VirtualTable";
+import { type Column, RowButton, VirtualTable } from "@/components/VirtualTable";
 
 const EVERYTHING: UnitFilter = { text: "", kind: null, block: null };
 const IN_ORDER: Sorting = { column: "position", descending: false };

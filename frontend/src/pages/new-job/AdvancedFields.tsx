@@ -5,6 +5,7 @@ import { GRANULARITIES } from "@/lib/granularities";
 
 import type { FormProps } from "./form";
 import { IosFields } from "./IosFields";
+import { KernelAdvanced } from "./KernelAdvanced";
 import { OparaFields } from "./OparaFields";
 
 interface AdvancedFieldsProps extends FormProps {
@@ -27,25 +28,37 @@ export function AdvancedFields({ form, opened, onToggle }: AdvancedFieldsProps) 
         Advanced
       </Button>
       <Collapse expanded={opened}>
-        <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md" mt="xs">
-          <Select
-            label="Granularity"
-            description={GRANULARITIES[form.values.granularity].note}
-            data={Object.entries(GRANULARITIES).map(([value, { label }]) => ({ value, label }))}
-            allowDeselect={false}
-            data-testid="new-job-granularity"
-            {...form.getInputProps("granularity")}
-          />
-          <NumberInput
-            label="Seed"
-            description="Of the random inputs that the schedules are measured and verified with."
-            allowDecimal={false}
-            {...form.getInputProps("seed")}
-          />
-        </SimpleGrid>
-        <IosFields form={form} />
-        <OparaFields form={form} />
+        {form.values.purpose === "kernels" ? (
+          <KernelAdvanced form={form} />
+        ) : (
+          <ScheduleAdvanced form={form} />
+        )}
       </Collapse>
     </div>
+  );
+}
+
+function ScheduleAdvanced({ form }: FormProps) {
+  return (
+    <>
+      <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md" mt="xs">
+        <Select
+          label="Granularity"
+          description={GRANULARITIES[form.values.granularity].note}
+          data={Object.entries(GRANULARITIES).map(([value, { label }]) => ({ value, label }))}
+          allowDeselect={false}
+          data-testid="new-job-granularity"
+          {...form.getInputProps("granularity")}
+        />
+        <NumberInput
+          label="Seed"
+          description="Of the random inputs that the schedules are measured and verified with."
+          allowDecimal={false}
+          {...form.getInputProps("seed")}
+        />
+      </SimpleGrid>
+      <IosFields form={form} />
+      <OparaFields form={form} />
+    </>
   );
 }

@@ -11,15 +11,16 @@ import { Panel } from "@/components/Panel";
 
 import { AdvancedFields } from "./AdvancedFields";
 import { DevicePanel } from "./DevicePanel";
+import { KernelFields } from "./KernelFields";
 import { MeasuringFields } from "./MeasuringFields";
 import { SchedulerField } from "./SchedulerField";
 import { SearchFields } from "./SearchFields";
 import { TargetFields } from "./TargetFields";
 import {
-  FIELD_OF,
   inForm,
   invalid,
   isAdvanced,
+  placeOf,
   request,
   REQUEST_FIELDS,
   startingValues,
@@ -49,7 +50,7 @@ export function JobForm({ model, devices }: JobFormProps) {
     const errors = Object.fromEntries(
       REQUEST_FIELDS.flatMap((field) => {
         const message = byField[field];
-        return message ? [[FIELD_OF[field], inForm(field, message)]] : [];
+        return message ? [[placeOf(field, form.values), inForm(field, message)]] : [];
       }),
     );
     form.setErrors(errors);
@@ -77,9 +78,15 @@ export function JobForm({ model, devices }: JobFormProps) {
             </Panel>
             <Panel title="How">
               <Stack gap="md">
-                <SchedulerField form={form} offered={device?.capabilities.schedulers ?? []} />
-                <SearchFields form={form} />
-                <MeasuringFields form={form} device={device} />
+                {form.values.purpose === "kernels" ? (
+                  <KernelFields form={form} offer={device?.capabilities.kernels ?? null} />
+                ) : (
+                  <>
+                    <SchedulerField form={form} offered={device?.capabilities.schedulers ?? []} />
+                    <SearchFields form={form} />
+                    <MeasuringFields form={form} device={device} />
+                  </>
+                )}
                 <AdvancedFields form={form} opened={advanced} onToggle={setAdvanced} />
               </Stack>
             </Panel>

@@ -19,7 +19,7 @@ export function NewJobPage() {
     <>
       <PageHeader
         title="New job"
-        description="Finds, by measuring on the device, the fastest way to run a model."
+        description="Finds, by measuring on the device, the fastest way to run a model, or the fastest kernels for it."
       />
       {devices.isPending && <Loading label="Loading the devices" />}
       {devices.isError && !devices.data && (

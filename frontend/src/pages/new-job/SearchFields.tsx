@@ -16,15 +16,7 @@ export function SearchFields({ form }: FormProps) {
         data-testid="new-job-batch-sizes"
         {...form.getInputProps("batchSizes")}
       />
-      <NumberInput
-        label="Sequence length"
-        description="Of what the model leaves open besides the batch"
-        placeholder="As exported"
-        allowDecimal={false}
-        hideControls
-        data-testid="new-job-sequence-length"
-        {...form.getInputProps("sequenceLength")}
-      />
+      <SequenceLength form={form} />
       <NumberInput
         label="Budget"
         description="Time to search, for each batch size"
@@ -35,5 +27,19 @@ export function SearchFields({ form }: FormProps) {
         {...form.getInputProps("budgetSeconds")}
       />
     </SimpleGrid>
+  );
+}
+
+export function SequenceLength({ form }: FormProps) {
+  return (
+    <NumberInput
+      label="Sequence length"
+      description="Of what the model leaves open besides the batch"
+      placeholder="As exported"
+      allowDecimal={false}
+      hideControls
+      data-testid="new-job-sequence-length"
+      {...form.getInputProps("sequenceLength")}
+    />
   );
 }

@@ -10,6 +10,7 @@ import {
   inForm,
   invalid,
   onDevice,
+  placeOf,
   request,
   startingValues,
   type Values,
@@ -89,13 +90,78 @@ describe("request", () => {
   });
 
   it("has a place in the form for every field's error", () => {
-    const { ios, opara, ...rest } = request(values({}));
+    const { ios, opara, kernels, ...rest } = request(tuned({}));
+    const { measurer, ...options } = kernels!;
     const paths = [
       ...Object.keys(rest),
       ...Object.keys(ios).map((key) => `ios.${key}`),
       ...Object.keys(opara).map((key) => `opara.${key}`),
+      ...Object.keys(options).map((key) => `kernels.${key}`),
+      ...Object.keys(measurer).map((key) => `kernels.measurer.${key}`),
     ];
     expect(Object.keys(FIELD_OF).sort()).toEqual(paths.sort());
+  });
+});
+
+const tuned = (part: Partial<Values>): Values =>
+  values({ purpose: "kernels", programSource: "workloads", workloads: ["bert", "resnet"], ...part });
+
+describe("a job for kernels", () => {
+  it("names the workloads and no model, or a model and no workloads", () => {
+    const named = request(tuned({}));
+    expect(named.purpose).toBe("kernels");
+    expect(named.model).toBeNull();
+    expect(named.kernels?.programs.map(({ workload }) => workload)).toEqual(["bert", "resnet"]);
+    const model = request(tuned({ programSource: "model", modelBatch: "4", sequenceLength: 128 }));
+    expect(model).toMatchObject({
+      model: "zoo:squeezenet",
+      batch_sizes: [4],
+      sequence_length: 128,
+      kernels: { programs: [] },
+    });
+  });
+
+  it("starts from the service's own defaults", () => {
+    const { KernelOptions, KernelMeasurer } = document.components.schemas;
+    const { kernels } = request(tuned({ programSource: "model" }));
+    const { measurer, ...options } = kernels!;
+    for (const [made, { properties }] of [
+      [options, KernelOptions],
+      [measurer, KernelMeasurer],
+    ] as const) {
+      for (const [name, value] of Object.entries(made)) {
+        expect((properties as Record<string, { default?: unknown }>)[name]?.default).toEqual(value);
+      }
+    }
+  });
+
+  it("is not bothered by what was chosen for schedules", () => {
+    const body = request(tuned({ schedulers: [], gapPercent: "", batchSizes: [] }));
+    expect(body.schedulers).toEqual(["auto"]);
+    expect(body.ios.gap).toBe(0);
+    expect(invalid(tuned({ schedulers: [], batchSizes: [] }))).toEqual({});
+  });
+
+  it("leaves the degree to the worker where none is given, and where there is only one", () => {
+    const degree = (part: Partial<Values>) => request(tuned(part)).kernels?.measurer.degree;
+    expect(degree({ degree: "" })).toBe(0);
+    expect(degree({ degree: "8" })).toBe(8);
+    expect(degree({ degree: "8", measurer: "serial" })).toBe(0);
+  });
+
+  it("says what is missing", () => {
+    expect(invalid(tuned({ workloads: [], trials: "" }))).toEqual({
+      workloads: "choose at least one workload",
+      trials: "give a number",
+    });
+    expect(invalid(tuned({ programSource: "model", model: "" }))).toEqual({
+      model: "choose a model",
+    });
+  });
+
+  it("shows an error of the batch size where this form has it", () => {
+    expect(placeOf("batch_sizes", tuned({}))).toBe("modelBatch");
+    expect(placeOf("batch_sizes", values({}))).toBe("batchSizes");
   });
 });
 
@@ -150,5 +216,14 @@ describe("onDevice", () => {
       provider: "aten",
       allowNoise: false,
     });
+  });
+
+  it("keeps the tuner and the workloads that the new device has", () => {
+    const offering = device("cpu", true, ["sequential"]);
+    const workload = { name: "resnet", family: "conv2d", title: "", sizes: {}, gflops: 1 };
+    const tuner = { name: "grid", title: "Grid", description: "" };
+    offering.capabilities.kernels = { tuners: [tuner], workloads: [workload], families: {} };
+    expect(onDevice(tuned({}), offering)).toMatchObject({ workloads: ["resnet"], tuner: "grid" });
+    expect(onDevice(tuned({}), device("gpu", true, ["sequential"]))).not.toHaveProperty("tuner");
   });
 });

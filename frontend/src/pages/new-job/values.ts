@@ -2,17 +2,19 @@
 import type {
   Device,
   Granularity,
+  JobCreate,
   Provider,
   SearchMode,
   Strategies,
   Threads,
-  TuningJob,
 } from "@/api/types";
 import { AUTO } from "@/lib/auto";
 import { groupDevices, isSimulated } from "@/lib/deviceFacts";
+import type { MeasurerKind, ReactForm } from "@/lib/measurers";
 import { DEFAULT_PROVIDER } from "@/lib/providers";
 
 export interface Values {
+  purpose: "tune" | "kernels";
   name: string;
   model: string;
   device: string;
@@ -32,12 +34,25 @@ export interface Values {
   searchMode: SearchMode;
   gapPercent: number | string;
   oparaStrict: boolean;
+  /** Of a job for kernels: whose tensor programs, and how they are tuned. */
+  programSource: "model" | "workloads";
+  workloads: string[];
+  modelBatch: number | string;
+  tuner: string;
+  measurer: MeasurerKind;
+  /** Empty for as many as the worker has cores. */
+  degree: number | string;
+  reactForm: ReactForm;
+  trials: number | string;
+  proposed: number | string;
+  cold: boolean;
 }
 
 /** The choice to begin with for those who do not want all of them. */
 export const SINGLES: readonly string[] = ["sequential", "greedy", "ios"];
 
 export const DEFAULTS: Values = {
+  purpose: "tune",
   name: "",
   model: "",
   device: "",
@@ -56,7 +71,21 @@ export const DEFAULTS: Values = {
   searchMode: "guided",
   gapPercent: 0,
   oparaStrict: false,
+  programSource: "model",
+  workloads: [],
+  modelBatch: 1,
+  tuner: "evolutionary",
+  measurer: "doppler",
+  degree: "",
+  reactForm: "paper",
+  trials: 64,
+  proposed: 64,
+  cold: false,
 };
+
+/** Whether the job is about a model, which every job for schedules is. */
+export const ofModel = ({ purpose, programSource }: Values) =>
+  purpose === "tune" || programSource === "model";
 
 /** Each field of the request, and the field of the form that shows its errors. */
 export const FIELD_OF = {
@@ -78,6 +107,15 @@ export const FIELD_OF = {
   "ios.mode": "searchMode",
   "ios.gap": "gapPercent",
   "opara.strict": "oparaStrict",
+  purpose: "purpose",
+  "kernels.programs": "workloads",
+  "kernels.tuner": "tuner",
+  "kernels.measurer.kind": "measurer",
+  "kernels.measurer.degree": "degree",
+  "kernels.measurer.form": "reactForm",
+  "kernels.trials": "trials",
+  "kernels.batch_size": "proposed",
+  "kernels.cold": "cold",
 } as const satisfies Record<string, keyof Values>;
 
 export const REQUEST_FIELDS = Object.keys(FIELD_OF) as (keyof typeof FIELD_OF)[];
@@ -89,6 +127,8 @@ const ADVANCED: readonly (keyof Values)[] = [
   "threads",
   "searchMode",
   "oparaStrict",
+  "reactForm",
+  "cold",
   ...ADVANCED_NUMBERS,
 ];
 
@@ -97,8 +137,17 @@ export const isAdvanced = (field: string) => (ADVANCED as readonly string[]).inc
 /** Only what would not become a request at all; every other rule is the service's. */
 export function invalid(values: Values): Partial<Record<keyof Values, string>> {
   const errors: Partial<Record<keyof Values, string>> = {};
-  if (values.model === "") errors.model = "choose a model";
+  if (ofModel(values) && values.model === "") errors.model = "choose a model";
   if (values.device === "") errors.device = "choose a device";
+  if (values.purpose === "kernels") {
+    if (!ofModel(values) && values.workloads.length === 0) {
+      errors.workloads = "choose at least one workload";
+    }
+    for (const field of ["modelBatch", "trials", "proposed", "budgetSeconds", "seed"] as const) {
+      if (values[field] === "") errors[field] = "give a number";
+    }
+    return errors;
+  }
   const odd = values.batchSizes.filter((text) => !/^\d+$/.test(text));
   if (odd.length > 0) errors.batchSizes = `not a whole number: ${odd.join(", ")}`;
   if (values.batchSizes.length === 0) errors.batchSizes = "give at least one batch size";
@@ -113,8 +162,51 @@ export function invalid(values: Values): Partial<Record<keyof Values, string>> {
 export const inForm = (field: keyof typeof FIELD_OF, message: string) =>
   field === "ios.gap" ? `${message} (as a fraction: 1 % is 0.01)` : message;
 
-export function request(values: Values): TuningJob {
+/** The service's word on a field, put where the form has that field. */
+export const placeOf = (field: keyof typeof FIELD_OF, values: Values): keyof Values =>
+  field === "batch_sizes" && values.purpose === "kernels" ? "modelBatch" : FIELD_OF[field];
+
+export function request(values: Values): JobCreate {
+  return values.purpose === "kernels" ? kernelJob(values) : scheduleJob(values);
+}
+
+/** What only a job for schedules has is left at its defaults, whatever was chosen before. */
+function kernelJob(values: Values): JobCreate {
+  const model = ofModel(values);
+  const { measurer, degree } = values;
   return {
+    ...scheduleJob({
+      ...DEFAULTS,
+      name: values.name,
+      device: values.device,
+      batchSizes: [model ? String(values.modelBatch) : "1"],
+      sequenceLength: model ? values.sequenceLength : "",
+      budgetSeconds: values.budgetSeconds,
+      seed: values.seed,
+      allowNoise: values.allowNoise,
+    }),
+    purpose: "kernels",
+    model: model ? values.model : null,
+    kernels: {
+      programs: model
+        ? []
+        : values.workloads.map((workload) => ({ workload, sizes: {}, weight: 1 })),
+      tuner: values.tuner,
+      measurer: {
+        kind: measurer,
+        degree: measurer === "serial" || degree === "" ? 0 : Number(degree),
+        form: values.reactForm,
+      },
+      trials: Number(values.trials),
+      batch_size: Number(values.proposed),
+      cold: values.cold,
+    },
+  };
+}
+
+function scheduleJob(values: Values): JobCreate {
+  return {
+    purpose: "tune",
     name: values.name.trim(),
     model: values.model,
     device: values.device,
@@ -151,8 +243,22 @@ export function onDevice(values: Values, device: Device | undefined): Partial<Va
     provider: providers.includes(values.provider)
       ? values.provider
       : (providers[0] ?? DEFAULT_PROVIDER),
+    ...kernelsOn(values, device),
     // Nothing disturbs a simulation, and the switch is not there to be turned off again.
     allowNoise: values.allowNoise && device !== undefined && !isSimulated(device),
+  };
+}
+
+/** What of the choices for kernels holds there; all of them where it tunes none, which it says. */
+function kernelsOn(values: Values, device: Device | undefined): Partial<Values> {
+  const offer = device?.capabilities.kernels;
+  if (!offer) return {};
+  const names = new Set(offer.workloads.map(({ name }) => name));
+  return {
+    workloads: values.workloads.filter((name) => names.has(name)),
+    tuner: offer.tuners.some(({ name }) => name === values.tuner)
+      ? values.tuner
+      : (offer.tuners[0]?.name ?? values.tuner),
   };
 }
 

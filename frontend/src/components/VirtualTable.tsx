@@ -22,8 +22,9 @@ interface VirtualTableProps<Row> {
   groups?: ReactNode;
   rows: readonly Row[];
   rowKey: (row: Row) => number;
-  selected: number | null;
-  onSelect: (row: Row) => void;
+  /** Both where a row can be chosen, neither where there is nothing to choose. */
+  selected?: number | null;
+  onSelect?: (row: Row) => void;
   empty: string;
   testId: string;
 }
@@ -41,12 +42,13 @@ export function VirtualTable<Row>({ rows, columns, rowKey, ...props }: VirtualTa
     estimateSize: () => ROW_HEIGHT,
     overscan: 8,
   });
-  const at = props.selected === null ? -1 : rows.findIndex((row) => rowKey(row) === props.selected);
+  const selected = props.selected ?? null;
+  const at = selected === null ? -1 : rows.findIndex((row) => rowKey(row) === selected);
   useEffect(() => {
     if (at >= 0) virtual.scrollToIndex(at, { align: "auto" });
     // Sorting and filtering must not scroll; a choice must.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [props.selected]);
+  }, [selected]);
   const items = virtual.getVirtualItems();
   const above = (items[0]?.start ?? head) - head;
   const below = virtual.getTotalSize() - ((items.at(-1)?.end ?? head) - head);
@@ -80,8 +82,11 @@ export function VirtualTable<Row>({ rows, columns, rowKey, ...props }: VirtualTa
               <tr
                 key={rowKey(row)}
                 aria-rowindex={item.index + 2}
-                aria-selected={rowKey(row) === props.selected}
-                onClick={() => props.onSelect(row)}
+                {...(props.onSelect && {
+                  "aria-selected": rowKey(row) === selected,
+                  "data-choosable": true,
+                  onClick: () => props.onSelect?.(row),
+                })}
               >
                 {columns.map((column) => (
                   <td key={column.key} data-numeric={column.numeric || undefined}>

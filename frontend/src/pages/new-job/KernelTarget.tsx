@@ -1,0 +1,106 @@
+import { Alert, type ComboboxParsedItem, MultiSelect, SegmentedControl, Stack, Text } from "@mantine/core";
+import { IconInfoCircle } from "@tabler/icons-react";
+
+import type { Device, KernelOffer } from "@/api/types";
+import { isSimulated } from "@/lib/deviceFacts";
+import { quantity } from "@/lib/format";
+
+import type { FormProps } from "./form";
+
+/** Where the tensor programs come from. */
+export function ProgramSource({ form }: FormProps) {
+  return (
+    <div>
+      <Text size="sm" fw={500} id="program-source" mb={4}>
+        Tensor programs
+      </Text>
+      <SegmentedControl
+        size="xs"
+        aria-labelledby="program-source"
+        data={[
+          { value: "model", label: "Of a model" },
+          { value: "workloads", label: "Workloads by name" },
+        ]}
+        {...form.getInputProps("programSource")}
+        data-testid="new-job-program-source"
+      />
+    </div>
+  );
+}
+
+/** The programs that have a name, found by name, family or title. */
+export function WorkloadField({ form, offer }: FormProps & { offer: KernelOffer | null }) {
+  const workloads = offer?.workloads ?? [];
+  const byName = new Map(workloads.map((workload) => [workload.name, workload]));
+  const families = [...new Set(workloads.map(({ family }) => family))];
+  return (
+    <MultiSelect
+      label="Workloads"
+      placeholder={form.values.workloads.length > 0 ? "" : "Choose one or several"}
+      searchable
+      clearable
+      hidePickedOptions
+      nothingFoundMessage="No such workload"
+      disabled={offer === null}
+      data={families.map((family) => ({
+        group: offer?.families[family]?.title ?? family,
+        items: workloads.filter((each) => each.family === family).map(({ name }) => name),
+      }))}
+      filter={({ options, search }) => {
+        const wanted = search.trim().toLowerCase();
+        const matches = (name: string) => {
+          const { family = "", title = "" } = byName.get(name) ?? {};
+          const group = offer?.families[family]?.title ?? "";
+          return [name, family, title, group].some((text) => text.toLowerCase().includes(wanted));
+        };
+        return options.flatMap((option): ComboboxParsedItem[] => {
+          if (!("group" in option)) return matches(option.value) ? [option] : [];
+          const items = option.items.filter(({ value }) => matches(value));
+          return items.length > 0 ? [{ ...option, items }] : [];
+        });
+      }}
+      renderOption={({ option }) => {
+        const workload = byName.get(option.value);
+        return (
+          <div>
+            <Text size="sm">{option.label}</Text>
+            {workload && (
+              <Text size="xs" c="dimmed">
+                {workload.title} · {quantity(workload.gflops * 1e9)}FLOPs
+              </Text>
+            )}
+          </div>
+        );
+      }}
+      maxDropdownHeight={380}
+      data-testid="new-job-workloads"
+      {...form.getInputProps("workloads")}
+    />
+  );
+}
+
+/** Why the chosen device can tune no kernels, and what to do; nothing where it can. */
+export function NoKernels({ device }: { device: Device | undefined }) {
+  if (device === undefined || device.capabilities.kernels) return null;
+  return (
+    <Alert
+      role="status"
+      color="yellow"
+      icon={<IconInfoCircle />}
+      title={`No kernels can be tuned on ${device.name}`}
+      data-testid="new-job-no-kernels"
+    >
+      {isSimulated(device) ? (
+        "A simulated device runs no kernels. Choose one that is measured on."
+      ) : (
+        <Stack gap={2}>
+          <Text size="sm">
+            Its worker has no TVM, which builds the kernels. Where the worker runs:{" "}
+            <code>pip install &apos;plait[tvm]&apos;</code>, then start it again. This page goes on
+            by itself.
+          </Text>
+        </Stack>
+      )}
+    </Alert>
+  );
+}
