@@ -20,6 +20,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     func,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -421,4 +422,57 @@ class TuningKernel(Base):
     storage_key: Mapped[str]
     size_bytes: Mapped[int] = mapped_column(BigInteger)
     sha256: Mapped[str]
+    created_at: Mapped[datetime] = _created()
+
+
+class MeasuringHost(Base):
+    """A device of another machine that measures candidates for jobs (``workers --measure``).
+
+    ``worker`` is the process that has the name now, and ``seen_at`` when it last said that it is
+    there. ``capabilities`` say what it can measure: {"orders": version, "tvm": version}.
+    """
+
+    __tablename__ = "measuring_host"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    worker: Mapped[str]
+    device: Mapped[str]
+    fingerprint: Mapped[str]
+    capabilities: Mapped[dict[str, Any]]
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class MeasuringOrder(Base):
+    """One candidate that ``worker`` of ``host`` shall measure, for the attempt of a job that had
+    ``fence``; those of a ``batch`` together, ``degree`` at once.
+
+    It is waiting, claimed (until ``lease_expires_at``, which is renewed), done, refused, or
+    withdrawn, and an ``outcome`` is only ever written to one that is claimed. ``form`` says what is
+    measured, and is the whole of it with ``library``, which is there until it is answered, and the
+    file in storage that is named by the digest in ``form``. Kept until the job has ended.
+    """
+
+    __tablename__ = "measuring_order"
+    __table_args__ = (
+        Index("ix_measuring_order_job", "job_id"),
+        Index(
+            "ix_measuring_order_waiting", "worker", "id", postgresql_where=text("state = 'waiting'")
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    job_id: Mapped[UUID] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"))
+    fence: Mapped[int] = mapped_column(BigInteger)
+    batch: Mapped[UUID]
+    host: Mapped[str]
+    worker: Mapped[str]
+    form: Mapped[dict[str, Any]]
+    library: Mapped[bytes | None]
+    effort: Mapped[dict[str, Any]]
+    degree: Mapped[int]
+    timeout_s: Mapped[float]
+    state: Mapped[str]
+    claimed_at: Mapped[datetime | None]
+    lease_expires_at: Mapped[datetime | None]
+    outcome: Mapped[dict[str, Any] | None]
     created_at: Mapped[datetime] = _created()

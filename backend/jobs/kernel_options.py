@@ -20,6 +20,9 @@ MeasurerName = Literal["doppler", "naive", "serial"]
 """Several at once with what parallelism does to latencies taken out, several at once without that,
 or one after another."""
 
+MeasuringHosts = Literal["own", "all"]
+"""The machine that the job runs on, or all that measure for a device like it."""
+
 MAX_TRIALS = 100_000
 
 
@@ -84,6 +87,13 @@ class KernelOptions(_Strict):
         int, Field(ge=1, le=4096, description="how many candidates are proposed at once")
     ] = 64
     cold: Annotated[bool, Field(description="flush the caches before every run")] = False
+    hosts: Annotated[
+        MeasuringHosts,
+        Field(
+            description="candidates are measured on the job's own machine, or also by the "
+            "measuring workers of all others whose device has the same fingerprint"
+        ),
+    ] = "own"
 
     @field_validator("trials")
     @classmethod

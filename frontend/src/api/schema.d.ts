@@ -1228,6 +1228,13 @@ export interface components {
             /** @description of a job for kernels, and only of that */
             kernels?: components["schemas"]["KernelOptions"] | null;
             /**
+             * Measurer
+             * @description stages one at a time, or several beside each other as DOPpler does; what is chosen is measured again alone in either case
+             * @default serial
+             * @enum {string}
+             */
+            measurer: "serial" | "doppler";
+            /**
              * Model
              * @description zoo:NAME or upload:ID; null where kernels.programs are tuned
              * @example zoo:squeezenet
@@ -1430,6 +1437,13 @@ export interface components {
             /** @description of a job for kernels, and only of that */
             kernels?: components["schemas"]["KernelOptions"] | null;
             /**
+             * Measurer
+             * @description stages one at a time, or several beside each other as DOPpler does; what is chosen is measured again alone in either case
+             * @default serial
+             * @enum {string}
+             */
+            measurer: "serial" | "doppler";
+            /**
              * Model
              * @description zoo:NAME or upload:ID; null where kernels.programs are tuned
              * @example zoo:squeezenet
@@ -1535,6 +1549,13 @@ export interface components {
              * @default false
              */
             cold: boolean;
+            /**
+             * Hosts
+             * @description candidates are measured on the job's own machine, or also by the measuring workers of all others whose device has the same fingerprint
+             * @default own
+             * @enum {string}
+             */
+            hosts: "own" | "all";
             /**
              * @default {
              *       "kind": "doppler",
