@@ -35,7 +35,7 @@ class KernelTarget:
         return str(json.loads(self.text).get("arch", ""))
 
     def tvm(self) -> tvm.target.Target:
-        """TVM's own. Raises SpaceError where TVM is missing."""
+        """TVM's own. Raises ImportError where TVM is missing."""
         from workers.tuning.space import tvm_target  # noqa: PLC0415  # loads TVM
 
         return tvm_target(json.loads(self.text))
@@ -53,7 +53,7 @@ def target(attributes: Mapping[str, object]) -> KernelTarget:
 
 def named_target(name: str) -> KernelTarget:
     """``llvm``: one core of the CPU that this process runs on, as several kernels are measured
-    beside each other; ``cuda``: sm_90. Raises TargetError, and SpaceError where TVM, which knows
+    beside each other; ``cuda``: sm_90. Raises TargetError, and ImportError where TVM, which knows
     the CPU, is missing."""
     if name == "llvm":
         return target({"kind": "llvm", "num-cores": 1, "mcpu": _host_cpu()})
