@@ -32,6 +32,7 @@ const job: Job = {
     seed: 0,
     provider: "aten",
     allow_noise: false,
+    measurer: "serial",
     ios: {
       max_units_per_group: 3,
       max_groups_per_stage: 8,

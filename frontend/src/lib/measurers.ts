@@ -1,5 +1,5 @@
 /** How candidates of kernels are measured, in words. */
-import type { KernelOptions } from "@/api/types";
+import type { JobSpec, KernelOptions } from "@/api/types";
 
 import { count } from "./format";
 
@@ -24,6 +24,26 @@ export const MEASURERS: Record<MeasurerKind, { label: string; note: string }> = 
 export const REACT_FORMS: Record<ReactForm, { label: string; note: string }> = {
   paper: { label: "As in the paper", note: "Equations 6 and 7 of DOPpler." },
   published: { label: "As published", note: "What the authors' code does, which differs." },
+};
+
+/** How a search for schedules measures its stages. */
+export const STAGE_MEASURERS: Record<JobSpec["measurer"], { label: string; note: string }> = {
+  serial: { label: "One at a time", note: "Nothing runs beside a stage that is measured." },
+  doppler: {
+    label: "Beside each other, as DOPpler does",
+    note: "Sooner done. What is chosen is measured again alone.",
+  },
+};
+
+export type Hosts = KernelOptions["hosts"];
+
+/** Where candidates of kernels are measured. */
+export const HOSTS: Record<Hosts, { label: string; note: string }> = {
+  own: { label: "The worker's own", note: "On the machine of the worker that takes the job." },
+  all: {
+    label: "All of its kind",
+    note: "Beside it on every measuring host that has the same device.",
+  },
 };
 
 /** The measurer and its degree of parallelism in a line. */

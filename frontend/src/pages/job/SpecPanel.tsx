@@ -10,7 +10,7 @@ import { count, duration, schedulerName } from "@/lib/format";
 import { GRANULARITIES } from "@/lib/granularities";
 import { graphSearch } from "@/lib/graphChoice";
 import { iosFacts } from "@/lib/iosOptions";
-import { measurerWords } from "@/lib/measurers";
+import { HOSTS, measurerWords, STAGE_MEASURERS } from "@/lib/measurers";
 import { providerLabel } from "@/lib/providers";
 import { PURPOSES } from "@/lib/purposes";
 
@@ -62,6 +62,8 @@ function kernelFacts(kernels: KernelOptions, spec: JobSpec): [string, ReactNode]
     ["Measurer", measurerWords(kernels.measurer)],
     ["Trials", count(kernels.trials)],
     ["Batch size", `${count(kernels.batch_size)} candidates`],
+    ["Hosts", kernels.hosts === "own" ? null : HOSTS[kernels.hosts].label],
+    ["Busy machine", spec.allow_noise ? "measured all the same" : null],
     ["Caches", kernels.cold ? "flushed before every run" : null],
     ["Budget", duration(spec.budget_seconds)],
   ];
@@ -77,6 +79,10 @@ function searchFacts(spec: JobSpec): [string, ReactNode][] {
   return [
     ["Kernels", providerLabel(spec.provider)],
     ["Busy machine", spec.allow_noise ? "measured all the same" : null],
+    [
+      "Stages measured",
+      spec.measurer === "serial" ? null : STAGE_MEASURERS[spec.measurer].label,
+    ],
     ["Schedulers", schedulerWords(spec.schedulers)],
     ["Budget", `${duration(spec.budget_seconds)} for each batch size`],
     ...(runs(spec.schedulers, "ios") ? iosFacts(spec) : []),

@@ -2,6 +2,7 @@ import { Button, Collapse, NumberInput, Select, SimpleGrid } from "@mantine/core
 import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
 
 import { GRANULARITIES } from "@/lib/granularities";
+import { STAGE_MEASURERS } from "@/lib/measurers";
 
 import type { FormProps } from "./form";
 import { IosFields } from "./IosFields";
@@ -49,6 +50,13 @@ function ScheduleAdvanced({ form }: FormProps) {
           allowDeselect={false}
           data-testid="new-job-granularity"
           {...form.getInputProps("granularity")}
+        />
+        <Select
+          label="Stages are measured"
+          description={STAGE_MEASURERS[form.values.stageMeasurer].note}
+          data={Object.entries(STAGE_MEASURERS).map(([value, { label }]) => ({ value, label }))}
+          data-testid="new-job-stage-measurer"
+          {...form.getInputProps("stageMeasurer")}
         />
         <NumberInput
           label="Seed"

@@ -1,12 +1,12 @@
 import { NumberInput, Select, SimpleGrid, Switch } from "@mantine/core";
 
-import { REACT_FORMS } from "@/lib/measurers";
+import { HOSTS, REACT_FORMS } from "@/lib/measurers";
 
 import type { FormProps } from "./form";
 
 /** What of tuning kernels is seldom changed. */
 export function KernelAdvanced({ form }: FormProps) {
-  const { measurer, reactForm } = form.values;
+  const { measurer, reactForm, hosts } = form.values;
   return (
     <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md" mt="xs">
       <Select
@@ -20,6 +20,13 @@ export function KernelAdvanced({ form }: FormProps) {
         data={Object.entries(REACT_FORMS).map(([value, { label }]) => ({ value, label }))}
         data-testid="new-job-react"
         {...form.getInputProps("reactForm")}
+      />
+      <Select
+        label="Hosts"
+        description={HOSTS[hosts].note}
+        data={Object.entries(HOSTS).map(([value, { label }]) => ({ value, label }))}
+        data-testid="new-job-hosts"
+        {...form.getInputProps("hosts")}
       />
       <NumberInput
         label="Seed"

@@ -4,6 +4,7 @@ import type { KernelOffer } from "@/api/types";
 import { MEASURERS } from "@/lib/measurers";
 
 import type { FormProps } from "./form";
+import { NoiseSwitch } from "./MeasuringFields";
 
 /** How kernels are tuned: who proposes candidates, how they are measured, and how many. */
 export function KernelFields({ form, offer }: FormProps & { offer: KernelOffer | null }) {
@@ -71,6 +72,7 @@ export function KernelFields({ form, offer }: FormProps & { offer: KernelOffer |
           {...form.getInputProps("budgetSeconds")}
         />
       </SimpleGrid>
+      {offer && <NoiseSwitch form={form} />}
     </>
   );
 }

@@ -65,8 +65,8 @@ export function WorkloadField({ form, offer }: FormProps & { offer: KernelOffer 
           <div>
             <Text size="sm">{option.label}</Text>
             {workload && (
-              <Text size="xs" c="dimmed">
-                {workload.title} · {quantity(workload.gflops * 1e9)}FLOPs
+              <Text size="xs" c="dimmed" lineClamp={2}>
+                {quantity(workload.gflops * 1e9)}FLOPs · {sizeWords(workload.sizes)}
               </Text>
             )}
           </div>
@@ -78,6 +78,11 @@ export function WorkloadField({ form, offer }: FormProps & { offer: KernelOffer 
     />
   );
 }
+
+const sizeWords = (sizes: Readonly<Record<string, number>>) =>
+  Object.entries(sizes)
+    .map(([name, size]) => `${name.replaceAll("_", " ")} ${size}`)
+    .join(", ");
 
 /** Why the chosen device can tune no kernels, and what to do; nothing where it can. */
 export function NoKernels({ device }: { device: Device | undefined }) {

@@ -1,4 +1,4 @@
-import { Select, SimpleGrid, Switch } from "@mantine/core";
+import { Box, Select, SimpleGrid, Switch } from "@mantine/core";
 
 import type { Device } from "@/api/types";
 import { isSimulated } from "@/lib/deviceFacts";
@@ -23,14 +23,21 @@ export function MeasuringFields({ form, device }: FormProps & { device: Device |
         />
       )}
       {measured && (
-        <Switch
-          label="Measure even if the machine is busy"
-          description="The results say so. Otherwise the job waits a while for quiet, then fails."
-          mt={{ base: 0, sm: providers.length > 1 ? 24 : 0 }}
-          data-testid="new-job-allow-noise"
-          {...form.getInputProps("allowNoise", { type: "checkbox" })}
-        />
+        <Box mt={{ base: 0, sm: providers.length > 1 ? 24 : 0 }}>
+          <NoiseSwitch form={form} />
+        </Box>
       )}
     </SimpleGrid>
+  );
+}
+
+export function NoiseSwitch({ form }: FormProps) {
+  return (
+    <Switch
+      label="Measure even if the machine is busy"
+      description="The results say so. Otherwise the job waits a while for quiet, then fails."
+      data-testid="new-job-allow-noise"
+      {...form.getInputProps("allowNoise", { type: "checkbox" })}
+    />
   );
 }

@@ -3,6 +3,7 @@ import type {
   Device,
   Granularity,
   JobCreate,
+  JobSpec,
   Provider,
   SearchMode,
   Strategies,
@@ -10,7 +11,7 @@ import type {
 } from "@/api/types";
 import { AUTO } from "@/lib/auto";
 import { groupDevices, isSimulated } from "@/lib/deviceFacts";
-import type { MeasurerKind, ReactForm } from "@/lib/measurers";
+import type { Hosts, MeasurerKind, ReactForm } from "@/lib/measurers";
 import { DEFAULT_PROVIDER } from "@/lib/providers";
 
 export interface Values {
@@ -34,6 +35,7 @@ export interface Values {
   searchMode: SearchMode;
   gapPercent: number | string;
   oparaStrict: boolean;
+  stageMeasurer: JobSpec["measurer"];
   /** Of a job for kernels: whose tensor programs, and how they are tuned. */
   programSource: "model" | "workloads";
   workloads: string[];
@@ -46,6 +48,7 @@ export interface Values {
   trials: number | string;
   proposed: number | string;
   cold: boolean;
+  hosts: Hosts;
 }
 
 /** The choice to begin with for those who do not want all of them. */
@@ -71,6 +74,7 @@ export const DEFAULTS: Values = {
   searchMode: "guided",
   gapPercent: 0,
   oparaStrict: false,
+  stageMeasurer: "serial",
   programSource: "model",
   workloads: [],
   modelBatch: 1,
@@ -81,6 +85,7 @@ export const DEFAULTS: Values = {
   trials: 64,
   proposed: 64,
   cold: false,
+  hosts: "own",
 };
 
 /** Whether the job is about a model, which every job for schedules is. */
@@ -107,6 +112,7 @@ export const FIELD_OF = {
   "ios.mode": "searchMode",
   "ios.gap": "gapPercent",
   "opara.strict": "oparaStrict",
+  measurer: "stageMeasurer",
   purpose: "purpose",
   "kernels.programs": "workloads",
   "kernels.tuner": "tuner",
@@ -116,6 +122,7 @@ export const FIELD_OF = {
   "kernels.trials": "trials",
   "kernels.batch_size": "proposed",
   "kernels.cold": "cold",
+  "kernels.hosts": "hosts",
 } as const satisfies Record<string, keyof Values>;
 
 export const REQUEST_FIELDS = Object.keys(FIELD_OF) as (keyof typeof FIELD_OF)[];
@@ -129,6 +136,8 @@ const ADVANCED: readonly (keyof Values)[] = [
   "oparaStrict",
   "reactForm",
   "cold",
+  "hosts",
+  "stageMeasurer",
   ...ADVANCED_NUMBERS,
 ];
 
@@ -200,6 +209,7 @@ function kernelJob(values: Values): JobCreate {
       trials: Number(values.trials),
       batch_size: Number(values.proposed),
       cold: values.cold,
+      hosts: values.hosts,
     },
   };
 }
@@ -218,6 +228,7 @@ function scheduleJob(values: Values): JobCreate {
     provider: values.provider,
     allow_noise: values.allowNoise,
     seed: Number(values.seed),
+    measurer: values.stageMeasurer,
     ios: {
       max_units_per_group: Number(values.maxUnitsPerGroup),
       max_groups_per_stage: Number(values.maxGroupsPerStage),
