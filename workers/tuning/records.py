@@ -139,13 +139,17 @@ class RoundRecord:
 @dataclass(frozen=True, slots=True)
 class RankedRecord:
     """A candidate that was among the best when tuning was over, built again and measured in
-    isolation: by both clocks, or a ``failure``."""
+    isolation: by both clocks, or a ``failure``. ``low_ms`` and ``high_ms`` are the 95 % interval of
+    ``device_ms``, the median of so many ``samples``."""
 
     trial: int
     candidate: str
     told_ms: float
     device_ms: float | None
     wall_ms: float | None
+    low_ms: float | None
+    high_ms: float | None
+    samples: int
     failure: Failure | None
     reason: str
 

@@ -25,9 +25,10 @@ from workers.measure.effort import USUAL, Effort, never
 from workers.measure.parallel.calibrator import RANKED_SHARE, Scaling, select_ranked
 from workers.measure.parallel.doppler import Calibration, DopplerMeasurer
 from workers.measure.parallel.fixed import FixedMeasurer
-from workers.measure.parallel.pool import WorkerPool
+from workers.measure.parallel.pool import MeasuringPool, WorkerPool
 from workers.measure.parallel.react import ReactForm, ReactPolicy, ReactState
 from workers.measure.parallel.rounds import ParallelRound, SubjectMeasurer, Taken
+from workers.measure.statistics import median_interval
 from workers.tuning.kernels.arguments import ProgramArguments, write_reference
 from workers.tuning.kernels.build import BuildOrder
 from workers.tuning.kernels.pool import MEMORY_BYTES, TIMEOUT_S, BuildPool, Built
@@ -145,7 +146,7 @@ def open_session(
 
 def make_measurer(
     measurer: MeasurerOptions,
-    pool: WorkerPool,
+    pool: MeasuringPool,
     builds: BuildPool,
     most: int,
     options: TuningOptions,
@@ -229,7 +230,7 @@ class TuningSession:
         self,
         options: TuningOptions,
         measurer: SubjectMeasurer,
-        pool: WorkerPool,
+        pool: MeasuringPool,
         builds: BuildPool,
         folder: Path,
     ) -> None:
@@ -249,8 +250,17 @@ class TuningSession:
     def run(
         self, told: Told, earlier: Sequence[RoundRecord] = (), expired: Callable[[], bool] = never
     ) -> bool:
-        """Tune until the trials are used up or no space has more, and then rank; whether it got so
-        far before ``expired`` became true, which is asked between rounds.
+        """``tune``, and where that is complete ``rank``; whether it was."""
+        complete = self.tune(told, earlier, expired)
+        if complete:
+            self.rank(told)
+        return complete
+
+    def tune(
+        self, told: Told, earlier: Sequence[RoundRecord] = (), expired: Callable[[], bool] = never
+    ) -> bool:
+        """Measure until the trials are used up or no space has more; whether it got so far before
+        ``expired`` became true, which is asked between rounds.
 
         ``earlier`` are the records of the rounds that were told, in order, of a session with the
         same options that was stopped or killed: nothing of them is built or measured again.
@@ -265,10 +275,13 @@ class TuningSession:
                 break
             search = self._searches[place]
             complete = self._batch(search, self._asked(search), told, expired)
-        if complete:
-            for search in self._searches:
-                self._rank(search, told)
         return complete
+
+    def rank(self, told: Told) -> None:
+        """Measure the best candidates of each program again, in isolation: its kernel is the
+        fastest of them. Also where time was up, as what was measured until then has a best."""
+        for search in self._searches:
+            self._rank(search, told)
 
     def _search(self, number: int, task: TuningTask) -> _Search:
         seed = self._options.seed + number
@@ -470,6 +483,7 @@ class TuningSession:
         found = []
         for key, one in zip(keys, built, strict=True):
             got = next(taken) if one.library is not None else _unbuilt(one)
+            low, high = median_interval(got.runs_ms) if got.runs_ms else (None, None)
             found.append(
                 RankedRecord(
                     trial=search.trials[key],
@@ -477,6 +491,9 @@ class TuningSession:
                     told_ms=search.latencies[key],
                     device_ms=got.device_ms if got.failure is None else None,
                     wall_ms=got.wall_ms if got.failure is None else None,
+                    low_ms=low,
+                    high_ms=high,
+                    samples=len(got.runs_ms),
                     failure=got.failure,
                     reason=got.reason,
                 )

@@ -20,7 +20,8 @@ class Taken:
 
     ``latency_ms`` is what the tuner is told, infinite where there is a ``failure``; ``device_ms``
     and ``wall_ms`` are the medians of its runs beside others by the two clocks, and ``alone_ms``
-    what the device's clock said when it was measured again in isolation, if it was.
+    what the device's clock said when it was measured again in isolation, if it was. ``runs_ms`` are
+    all runs by the device's clock of a candidate that nothing ran beside.
     """
 
     latency_ms: float
@@ -29,6 +30,7 @@ class Taken:
     alone_ms: float | None = None
     failure: Failure | None = None
     reason: str = ""
+    runs_ms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ def taken_alone(outcome: Outcome) -> Taken:
     if outcome.reading is None:
         return failed(outcome)
     latency = device_latency(outcome.reading)
-    return Taken(latency, latency, wall_latency(outcome.reading), latency)
+    runs = tuple(run.device_ms for run in outcome.reading.runs)
+    return Taken(latency, latency, wall_latency(outcome.reading), latency, runs_ms=runs)
 
 
 def failed(outcome: Outcome) -> Taken:
