@@ -12,12 +12,14 @@ from backend.cli.client import Client
 from backend.cli.exits import ExitCode
 from backend.cli.leaderboard import details, job_verdict, results_table
 from backend.cli.output import Json, console, fail, handles_errors, print_json
+from backend.cli.tuning_tables import tuning_table, tuning_verdict
 from backend.cli.watching import SIMULATED, watch_job
 from backend.jobs.schemas import (
     AUTO,
     Granularity,
     IosOptions,
     Provider,
+    Purpose,
     SearchMode,
     Strategies,
     Threads,
@@ -102,7 +104,8 @@ AllowNoise = Annotated[
 EVERYTHING = [AUTO]
 
 
-def _client() -> Client:
+def service_client() -> Client:
+    """A client of the service that the environment names, or of the local one."""
     return Client.from_environment(get_settings())
 
 
@@ -130,8 +133,28 @@ def ios_options(
     }
 
 
-def _finish(client: Client, job: dict[str, Any], as_json: bool) -> None:
+def finish(client: Client, job: dict[str, Any], as_json: bool) -> None:
     """Show a finished job and end with the code that says how it went."""
+    if job["spec"]["purpose"] == Purpose.KERNELS:
+        _show_kernels(client, job, as_json)
+    else:
+        _show_results(client, job, as_json)
+    if job["state"] != "succeeded":
+        raise typer.Exit(ExitCode.JOB_FAILED)
+
+
+def _show_kernels(client: Client, job: dict[str, Any], as_json: bool) -> None:
+    tuning = client.get(f"/jobs/{job['id']}/tuning")
+    kernels = client.get(f"/jobs/{job['id']}/tuning/kernels")
+    if as_json:
+        print_json({**job, "tuning": tuning, "kernels": kernels})
+        return
+    if tuning["programs"]:
+        console.print(tuning_table(tuning, kernels))
+    console.print(tuning_verdict(job, tuning), markup=False, highlight=False)
+
+
+def _show_results(client: Client, job: dict[str, Any], as_json: bool) -> None:
     results = client.get(f"/jobs/{job['id']}/results")
     if as_json:
         print_json({**job, "results": results})
@@ -142,8 +165,6 @@ def _finish(client: Client, job: dict[str, Any], as_json: bool) -> None:
         console.print(job_verdict(job), highlight=False)
         for entry in summaries:
             print_details(entry, several=len(summaries) > 1)
-    if job["state"] != "succeeded":
-        raise typer.Exit(ExitCode.JOB_FAILED)
 
 
 def print_details(entry: dict[str, Any], several: bool) -> None:
@@ -176,7 +197,7 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Submit a tuning job; a file is uploaded first."""
-    client = _client()
+    client = service_client()
     job = client.post(
         "/jobs",
         {
@@ -195,14 +216,15 @@ def submit(
         },
     )
     if wait:
-        _finish(client, _follow(client, job["id"], as_json), as_json)
+        finish(client, follow(client, job["id"], as_json), as_json)
     elif as_json:
         print_json(job)
     else:
         console.print(f"job {job['id']} queued", soft_wrap=True)
 
 
-def _follow(client: Client, job: str, as_json: bool) -> dict[str, Any]:
+def follow(client: Client, job: str, as_json: bool) -> dict[str, Any]:
+    """Until the job is done; the finished job."""
     if not as_json:
         return watch_job(client, job, console)
     for _ in client.events(job):
@@ -214,23 +236,26 @@ def _follow(client: Client, job: str, as_json: bool) -> dict[str, Any]:
 @handles_errors
 def watch(job: JobId, as_json: Json = False) -> None:
     """Follow a job until it is done; with --json, one event a line."""
-    client = _client()
+    client = service_client()
     if as_json:
         for event in client.events(job):
             print_json(event)
         state = client.get(f"/jobs/{job}")["state"]
         raise typer.Exit(ExitCode.OK if state == "succeeded" else ExitCode.JOB_FAILED)
-    _finish(client, watch_job(client, job, console), as_json=False)
+    finish(client, watch_job(client, job, console), as_json=False)
 
 
 @handles_errors
 def jobs(
     state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    purpose: Annotated[
+        str, typer.Option(help="What they are for: tune (schedules), kernels, inspect, or all.")
+    ] = "tune",
     limit: Annotated[int, typer.Option(min=1, max=200)] = 20,
     as_json: Json = False,
 ) -> None:
     """List jobs, the newest first."""
-    page = _client().get("/jobs", state=state, limit=limit)
+    page = service_client().get("/jobs", state=state, purpose=purpose, limit=limit)
     if as_json:
         print_json(page)
         return
@@ -253,7 +278,7 @@ def result(
     as_json: Json = False,
 ) -> None:
     """Show a job's results and, with --artifact, download its verified schedule."""
-    client = _client()
+    client = service_client()
     if artifact is not None:
         offered = client.get(f"/jobs/{job}/artifacts")
         chosen = [entry for entry in offered if batch in (None, entry["batch_size"])]
@@ -264,7 +289,7 @@ def result(
             client.download(f"/jobs/{job}/artifacts/{entry['id']}/download", target)
             if not as_json:
                 console.print(f"wrote {target}", highlight=False)
-    _finish(client, client.get(f"/jobs/{job}"), as_json)
+    finish(client, client.get(f"/jobs/{job}"), as_json)
 
 
 @handles_errors
@@ -283,7 +308,7 @@ def trace(
     as_json: Json = False,
 ) -> None:
     """Download a result's timeline as a Chrome trace, for ui.perfetto.dev or chrome://tracing."""
-    client = _client()
+    client = service_client()
     chosen = [
         found
         for found in client.get(f"/jobs/{job}/results")
@@ -306,16 +331,17 @@ def trace(
 @handles_errors
 def cancel(job: JobId, as_json: Json = False) -> None:
     """Cancel a job."""
-    _show(_client().post(f"/jobs/{job}/cancel"), as_json)
+    show_state(service_client().post(f"/jobs/{job}/cancel"), as_json)
 
 
 @handles_errors
 def retry(job: JobId, as_json: Json = False) -> None:
     """Queue a failed or cancelled job again; nothing is measured twice."""
-    _show(_client().post(f"/jobs/{job}/retry"), as_json)
+    show_state(service_client().post(f"/jobs/{job}/retry"), as_json)
 
 
-def _show(job: dict[str, Any], as_json: bool) -> None:
+def show_state(job: dict[str, Any], as_json: bool) -> None:
+    """What has just been done with a job."""
     if as_json:
         print_json(job)
     else:

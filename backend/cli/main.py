@@ -9,6 +9,7 @@ from backend.cli.devices import devices
 from backend.cli.doctor import doctor
 from backend.cli.inspect import inspect
 from backend.cli.schedule import schedule
+from backend.cli.tune import resume, tune
 from backend.cli.up import down, login, status, up
 
 app = typer.Typer(
@@ -29,7 +30,7 @@ app.add_typer(artifact.app, name="artifact")
 for command in (
     *(up, down, status, login, doctor),
     *(jobs.submit, jobs.watch, jobs.jobs, jobs.result, jobs.trace, jobs.cancel, jobs.retry),
-    *(schedule, inspect, devices),
+    *(schedule, tune, resume, inspect, devices),
 ):
     app.command()(command)
 

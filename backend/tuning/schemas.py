@@ -113,13 +113,17 @@ class TuningTrialRead(BaseModel):
 
 
 class RankedRead(BaseModel):
-    """A candidate that was among the best, built again and measured in isolation."""
+    """A candidate that was among the best, built again and measured in isolation: the median of
+    so many ``samples`` by the device's clock, with its 95 % interval, in ms."""
 
     trial: int
     candidate: str
     told_ms: float
     device_ms: float | None
     wall_ms: float | None
+    low_ms: float | None
+    high_ms: float | None
+    samples: int
     failure: str | None
     reason: str
 

@@ -33,11 +33,11 @@ from workers.graph.importers.sandbox import SandboxLimits
 from workers.graph.importers.source import ModelFile, ModelSource, ZooModel
 from workers.runner.importing import run_inspection
 from workers.runner.lanes import is_simulated
-from workers.runner.pipeline import run_job
 from workers.runner.problems import job_problem
 from workers.runner.profile_store import DatabaseIndex
 from workers.runner.quiet import NoisePolicy
 from workers.runner.store import Claim, JobStore, LeaseLostError, redis_announcer
+from workers.runner.tuning import TuningPlace, run_tuning
 from workers.runner.workplace import Workplace, calm_numpy, collect_rarely, keep_kernels
 
 TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h: the service was unreachable, the job may be fine
@@ -98,14 +98,19 @@ def _attempt(
         with tempfile.TemporaryDirectory(prefix="plait-job-") as workdir:
             directory = Path(workdir)
             source = _source(claim, spec, sessions, storage, directory)
+            index = DatabaseIndex(sessions, claim.job_id)
+            noise = NoisePolicy(spec.allow_noise or settings.allow_noise, settings.quiet_seconds)
+            if spec.purpose is Purpose.KERNELS:
+                run_tuning(spec, source, TuningPlace(store, index, directory, limits, noise))
+                return None
+            if source is None:
+                raise ValueError(f"a job for {spec.purpose} names no model")
             if spec.purpose is Purpose.INSPECT:
                 run_inspection(spec, source, store, directory, limits)
                 return None
+            from workers.runner.pipeline import run_job  # noqa: PLC0415  # it loads torch
+
             with closing(open_device(spec.device)) as device:
-                index = DatabaseIndex(sessions, claim.job_id)
-                noise = NoisePolicy(
-                    spec.allow_noise or settings.allow_noise, settings.quiet_seconds
-                )
                 place = Workplace(device, index, store, directory, limits, noise)
                 run_job(spec, claim.model_name, source, place)
     except (LeaseLostError, OperationalError):
@@ -125,8 +130,11 @@ def _source(
     sessions: sessionmaker[Session],
     storage: Storage,
     workdir: Path,
-) -> ModelSource:
-    kind, _, name = (spec.model or "").partition(":")
+) -> ModelSource | None:
+    """The job's model; None where it names tensor programs in place of one."""
+    if spec.model is None:
+        return None
+    kind, _, name = spec.model.partition(":")
     if kind == "zoo":
         return ZooModel(name)
     with sessions() as session:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 COUNT_LIMITS = {
     Purpose.INSPECT: CountLimits(),
-    Purpose.TUNE: CountLimits(max_transitions=200_000, max_seconds=0.5),
+    **dict.fromkeys(
+        (Purpose.TUNE, Purpose.KERNELS), CountLimits(max_transitions=200_000, max_seconds=0.5)
+    ),
 }
 """Whoever tunes waits for schedules and not for counts."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from importlib.util import find_spec
 from typing import Any
 
 from sqlalchemy import func, update
@@ -15,6 +16,8 @@ from backend.jobs.schemas import AUTO
 from workers import schedulers, zoo
 from workers.devices.base import DeviceFacts
 from workers.graph.importers.catalog import FORMATS
+from workers.tuning.programs import catalog
+from workers.tuning.tuners.catalog import TUNERS
 
 
 def capabilities() -> dict[str, Any]:
@@ -27,9 +30,40 @@ def capabilities() -> dict[str, Any]:
     }
 
 
+def kernel_offer() -> dict[str, Any] | None:
+    """Which kernels can be tuned here, and how; None where TVM is missing, which is not loaded to
+    find out."""
+    if find_spec("tvm") is None:
+        return None
+    workloads = catalog.workloads()
+    return {
+        "tuners": [
+            {"name": name, "title": tuner.title, "description": tuner.description}
+            for name, tuner in TUNERS.items()
+        ],
+        "workloads": [
+            {
+                "name": name,
+                "family": program.family,
+                "title": catalog.FAMILIES[program.family].title,
+                "sizes": dict(program.sizes),
+                "gflops": catalog.flops(program) / 1e9,
+            }
+            for name, program in workloads.items()
+        ],
+        "families": {
+            name: {
+                "title": family.title,
+                "sizes": dict(next(iter(family.workloads.values()))),
+            }
+            for name, family in catalog.FAMILIES.items()
+        },
+    }
+
+
 def register(sessions: sessionmaker[Session], worker: str, devices: Iterable[DeviceFacts]) -> None:
     """Insert or refresh the rows of this worker's devices."""
-    offered = capabilities()
+    offered, kernels = capabilities(), kernel_offer()
     with sessions() as session, session.begin():
         for facts in devices:
             fields = {
@@ -37,7 +71,11 @@ def register(sessions: sessionmaker[Session], worker: str, devices: Iterable[Dev
                 "description": facts.description,
                 "fingerprint": facts.fingerprint,
                 "facts": asdict(facts),
-                "capabilities": {**offered, "providers": list(facts.providers)},
+                "capabilities": {
+                    **offered,
+                    "providers": list(facts.providers),
+                    "kernels": None if facts.simulated else kernels,
+                },
                 "worker": worker,
                 "last_progress_at": func.now(),
             }

@@ -87,7 +87,9 @@ class JobStore:
         self._claim, self._storage = claim, storage
 
     @contextmanager
-    def _locked(self) -> Iterator[tuple[Session, Job, list[JobEvent]]]:
+    def locked(self) -> Iterator[tuple[Session, Job, list[JobEvent]]]:
+        """A transaction that holds the job's row lock. Events that are put into the list are
+        stored at its end, and announced after it."""
         events: list[JobEvent] = []
         with self._sessions(expire_on_commit=False) as session, session.begin():
             job = session.scalars(lock(self._claim.job_id)).one_or_none()
@@ -101,11 +103,11 @@ class JobStore:
             self._announce(event)
 
     def _append(self, kind: EventType, data: dict[str, Any]) -> None:
-        with self._locked() as (_, job, events):
+        with self.locked() as (_, job, events):
             events.append(append(job, kind, data))
 
     def _change(self, action: JobAction, problem: JobProblem | None = None) -> None:
-        with self._locked() as (_, job, events):
+        with self.locked() as (_, job, events):
             events.append(change(job, action, problem))
 
     def enter_tuning(self) -> None:
@@ -115,7 +117,7 @@ class JobStore:
         self._change(JobAction.VERIFY)
 
     def progress(self, progress: JobProgress) -> None:
-        with self._locked() as (_, job, events):
+        with self.locked() as (_, job, events):
             job.progress = progress.model_dump()
             events.append(append(job, EventType.PROGRESS, progress.model_dump()))
 
@@ -135,7 +137,7 @@ class JobStore:
             "created_at": func.now(),
         }
         choice = {name: facts[name] for name in ("batch_size", "sequence_length", "granularity")}
-        with self._locked() as (session, job, _):
+        with self.locked() as (session, job, _):
             session.execute(
                 insert(ModelGraph)
                 .values(model=job.spec["model"], **choice, **values)
@@ -153,7 +155,7 @@ class JobStore:
         self._append(EventType.LOG, event.model_dump())
 
     def round(self, event: RoundEvent) -> None:
-        with self._locked() as (session, job, events):
+        with self.locked() as (session, job, events):
             session.add(
                 MeasurementRound(
                     job_id=job.id,
@@ -177,7 +179,7 @@ class JobStore:
     def result(self, outcome: ScheduleOutcome) -> None:
         """Store the outcome in place of what an earlier attempt may have left."""
         measured = outcome.measurement
-        with self._locked() as (session, job, events):
+        with self.locked() as (session, job, events):
             session.execute(
                 delete(JobResult).where(
                     JobResult.job_id == job.id,
@@ -223,17 +225,8 @@ class JobStore:
 
     def artifact(self, batch_size: int, path: Path) -> None:
         """Put the file into storage, then its row: a row never points at a missing file."""
-        key = f"artifacts/{self._claim.job_id}/{self._claim.fence}-{path.name}"
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        self._storage.put(path, key)
-        fields = {
-            "filename": path.name,
-            "storage_key": key,
-            "size_bytes": path.stat().st_size,
-            "sha256": digest,
-        }
-        with self._locked() as (session, job, _):
+        fields = self.keep(path, "artifacts")
+        with self.locked() as (session, job, _):
             session.execute(
                 insert(Artifact)
                 .values(id=uuid4(), job_id=job.id, batch_size=batch_size, **fields)
@@ -242,8 +235,21 @@ class JobStore:
                 )
             )
 
+    def keep(self, path: Path, folder: str) -> dict[str, Any]:
+        """Put the file into a folder of the storage; what its row says of it."""
+        key = f"{folder}/{self._claim.job_id}/{self._claim.fence}-{path.name}"
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        self._storage.put(path, key)
+        return {
+            "filename": path.name,
+            "storage_key": key,
+            "size_bytes": path.stat().st_size,
+            "sha256": digest,
+        }
+
     def succeed(self, summary: list[BatchSummary]) -> None:
-        with self._locked() as (_, job, events):
+        with self.locked() as (_, job, events):
             job.summary = [entry.model_dump() for entry in summary]
             job.progress = JobProgress(stage="done", step=1, steps=1).model_dump()
             events.append(change(job, JobAction.SUCCEED))

@@ -17,7 +17,6 @@ from workers.devices.base import Device
 from workers.graph.graph import Graph
 from workers.graph.importers.sandbox import SandboxLimits
 from workers.measure.profile_index import ProfileIndex
-from workers.measure.serial import Measurer
 from workers.runner.quiet import NoisePolicy
 from workers.runner.recorder import Recorder
 from workers.schedulers.base import SearchResult
@@ -27,6 +26,8 @@ from workers.schedules.schedule import ScheduleKey, StageSchedule
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from workers.measure.serial import Measurer
 
 
 @dataclass(frozen=True, slots=True)

@@ -1783,7 +1783,8 @@ export interface components {
         Purpose: "tune" | "inspect" | "kernels";
         /**
          * RankedRead
-         * @description A candidate that was among the best, built again and measured in isolation.
+         * @description A candidate that was among the best, built again and measured in isolation: the median of
+         *     so many ``samples`` by the device's clock, with its 95 % interval, in ms.
          */
         RankedRead: {
             /** Candidate */
@@ -1792,8 +1793,14 @@ export interface components {
             device_ms: number | null;
             /** Failure */
             failure: string | null;
+            /** High Ms */
+            high_ms: number | null;
+            /** Low Ms */
+            low_ms: number | null;
             /** Reason */
             reason: string;
+            /** Samples */
+            samples: number;
             /** Told Ms */
             told_ms: number;
             /** Trial */
