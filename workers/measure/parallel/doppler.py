@@ -27,7 +27,7 @@ from workers.measure.parallel.calibrator import (
     select_remeasurements,
 )
 from workers.measure.parallel.failures import FailureCount, count_failures
-from workers.measure.parallel.pool import WorkerPool
+from workers.measure.parallel.pool import MeasuringPool
 from workers.measure.parallel.react import (
     ReactPolicy,
     ReactState,
@@ -57,7 +57,7 @@ class DopplerMeasurer:
     measurer which is gone on with, ``done`` how many rounds there were. Whatever is measured in
     isolation is measured in the context of ``alone``, which keeps others off the devices."""
 
-    pool: WorkerPool
+    pool: MeasuringPool
     effort: Effort = USUAL
     policy: ReactPolicy = field(default_factory=ReactPolicy)
     timeout: AdaptiveTimeout = DEFAULT_TIMEOUT

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from workers.measure.effort import USUAL, Effort, never
 from workers.measure.parallel import rounds
-from workers.measure.parallel.pool import WorkerPool
+from workers.measure.parallel.pool import MeasuringPool
 from workers.measure.parallel.rounds import ParallelRound, Taken, device_latency, wall_latency
 from workers.measure.parallel.subject import Outcome, Subject
 
@@ -24,7 +24,7 @@ class FixedMeasurer:
     Latencies are those of the host's clock, as in the systems that DOPpler is compared with, and
     nothing is measured again. ``alone`` as in ``DopplerMeasurer``."""
 
-    pool: WorkerPool
+    pool: MeasuringPool
     degree: int = 1
     effort: Effort = USUAL
     timeout_s: float = STATIC_TIMEOUT_S

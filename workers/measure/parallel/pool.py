@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
+from typing import Protocol
 
 from workers.measure.effort import Effort, never
 from workers.measure.measurement import Failure
@@ -24,6 +25,40 @@ Told = Callable[[Outcome], None]
 
 PoolError = ChildError
 """A measuring process that could not be started; the message says what it left behind."""
+
+
+class MeasuringPool(Protocol):
+    """What measurers measure on: ``WorkerPool``, or one that spreads over several hosts."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Where it measures. It does not change between the end of a ``measure`` and the next."""
+        ...
+
+    @property
+    def made_s(self) -> float:
+        """When it was made, by ``time.monotonic``: the zero of its outcomes' times."""
+        ...
+
+    def measure(
+        self,
+        subjects: Sequence[Subject],
+        degree: int,
+        timeout_s: float,
+        effort: Effort,
+        told: Told = lambda outcome: None,
+        expired: Callable[[], bool] = never,
+        places: Sequence[str] | None = None,
+    ) -> list[Outcome | None]:
+        """Measure every candidate, ``degree`` (d_p) at once on each device, each for at most
+        ``timeout_s``. ``told`` hears of each outcome at once. Once ``expired`` is true none is
+        begun any more; those left are None. ``places`` has the device of each candidate, where
+        that matters."""
+        ...
+
+    def close(self) -> None:
+        """End what is left of it. Safe to call twice."""
+        ...
 
 
 class WorkerPool:
@@ -70,10 +105,7 @@ class WorkerPool:
         expired: Callable[[], bool] = never,
         places: Sequence[str] | None = None,
     ) -> list[Outcome | None]:
-        """Measure every candidate, ``degree`` (d_p) at once on each device, each for at most
-        ``timeout_s``. ``told`` hears of each outcome at once. Once ``expired`` is true none is
-        begun any more; those left are None. ``places`` has the device of each candidate, where
-        that matters."""
+        """As ``MeasuringPool`` says."""
         if degree < 1:
             raise ValueError(f"the degree of parallelism is {degree}, and must be at least 1")
         outcomes: list[Outcome | None] = [None] * len(subjects)
