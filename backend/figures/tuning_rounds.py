@@ -159,7 +159,7 @@ def tuning_failures(history: History, theme: Theme) -> Figure:
     numbers = _numbers(history)
     found = {kind for one in rounds for kind, count in one.failures.items() if count}
     kinds = [kind for kind in _KINDS if kind in found] + sorted(found - _KINDS.keys())
-    bars = []
+    bars = [] if kinds else [Bar(name="none failed", uid="none", x=numbers, y=[0] * len(numbers))]
     for kind in kinds:
         name, shade = _KINDS.get(kind, (kind.replace("_", " "), GREY))
         bars.append(
@@ -262,7 +262,7 @@ def _band(history: History, theme: Theme) -> list[Scatter]:
     return [
         edge("lower bound", [lower for _, lower, _ in known], "bad", showlegend=False),
         edge(
-            "bounds of the next",
+            "bounds",
             [upper for _, _, upper in known],
             "good",
             fill="tonexty",

@@ -227,12 +227,12 @@ def test_the_bounds_stand_behind_the_round_that_they_were_told_for() -> None:
     traces = named(parallelism(told, Theme.LIGHT))
     line = traces["degree of parallelism"]
     assert (line["x"], line["y"], line["line"]["shape"]) == ([1, 2], [1, 8], "hvh")
-    lower, upper = traces["lower bound"], traces["bounds of the next"]
+    lower, upper = traces["lower bound"], traces["bounds"]
     assert (lower["x"], lower["y"]) == ([2, 3], [6, 12])
     assert (upper["x"], upper["y"]) == ([2, 3], [18, 30])
     assert upper["fill"] == "tonexty"
     names = list(traces)
-    assert names.index("bounds of the next") == names.index("lower bound") + 1
+    assert names.index("bounds") == names.index("lower bound") + 1
     assert plain(parallelism(told, Theme.LIGHT))["layout"]["yaxis"]["range"][1] > 30
 
 
@@ -308,7 +308,8 @@ def test_every_kind_of_failure_has_a_colour_of_its_own() -> None:
 
 def test_no_failure_is_an_empty_stack_and_not_an_empty_figure() -> None:
     traces = plain(failures(history(measured(1, failures={})), Theme.LIGHT))["data"]
-    assert [trace["name"] for trace in traces] == ["timeout allowed"]
+    assert [trace["name"] for trace in traces] == ["none failed", "timeout allowed"]
+    assert traces[0]["y"] == [0]
 
 
 def test_cpu_use_that_no_system_tells_is_said_to_be_unknown() -> None:

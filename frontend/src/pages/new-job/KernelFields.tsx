@@ -1,10 +1,16 @@
 import { NumberInput, Select, SimpleGrid } from "@mantine/core";
 
 import type { KernelOffer } from "@/api/types";
-import { MEASURERS } from "@/lib/measurers";
+import { type MeasurerKind, MEASURERS } from "@/lib/measurers";
 
 import type { FormProps } from "./form";
 import { NoiseSwitch } from "./MeasuringFields";
+
+const DEGREES: Record<MeasurerKind, string> = {
+  doppler: "At most so many candidates at once",
+  naive: "So many candidates at once",
+  serial: "Serial measures one at a time",
+};
 
 /** How kernels are tuned: who proposes candidates, how they are measured, and how many. */
 export function KernelFields({ form, offer }: FormProps & { offer: KernelOffer | null }) {
@@ -50,10 +56,8 @@ export function KernelFields({ form, offer }: FormProps & { offer: KernelOffer |
           {...form.getInputProps("proposed")}
         />
         <NumberInput
-          label={measurer === "naive" ? "Degree of parallelism" : "Greatest degree of parallelism"}
-          description={
-            measurer === "serial" ? "Serial measures one at a time" : "Candidates in flight on the device"
-          }
+          label="Degree of parallelism"
+          description={DEGREES[measurer]}
           placeholder={measurer === "serial" ? "1" : "One per core"}
           disabled={measurer === "serial"}
           allowDecimal={false}
@@ -64,7 +68,7 @@ export function KernelFields({ form, offer }: FormProps & { offer: KernelOffer |
         />
         <NumberInput
           label="Budget"
-          description="Time to tune, then what there is is ranked"
+          description="Time to tune, before the best are ranked"
           suffix=" s"
           step={60}
           hideControls

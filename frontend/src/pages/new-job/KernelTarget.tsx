@@ -1,4 +1,4 @@
-import { Alert, type ComboboxParsedItem, MultiSelect, SegmentedControl, Stack, Text } from "@mantine/core";
+import { Alert, type ComboboxParsedItem, Input, MultiSelect, SegmentedControl, Stack, Text } from "@mantine/core";
 import { IconInfoCircle } from "@tabler/icons-react";
 
 import type { Device, KernelOffer } from "@/api/types";
@@ -10,12 +10,12 @@ import type { FormProps } from "./form";
 /** Where the tensor programs come from. */
 export function ProgramSource({ form }: FormProps) {
   return (
-    <div>
-      <Text size="sm" fw={500} id="program-source" mb={4}>
-        Tensor programs
-      </Text>
+    <Input.Wrapper label="Tensor programs" labelElement="div" labelProps={{ id: "program-source" }}>
       <SegmentedControl
         size="xs"
+        mt={4}
+        display="flex"
+        w="fit-content"
         aria-labelledby="program-source"
         data={[
           { value: "model", label: "Of a model" },
@@ -24,7 +24,7 @@ export function ProgramSource({ form }: FormProps) {
         {...form.getInputProps("programSource")}
         data-testid="new-job-program-source"
       />
-    </div>
+    </Input.Wrapper>
   );
 }
 
@@ -73,14 +73,17 @@ export function WorkloadField({ form, offer }: FormProps & { offer: KernelOffer 
         );
       }}
       maxDropdownHeight={380}
+      comboboxProps={{ width: "min(480px, calc(100vw - 48px))", position: "bottom-start" }}
       data-testid="new-job-workloads"
       {...form.getInputProps("workloads")}
     />
   );
 }
 
+/** What tells a program from others of its family: most sizes of 0 and 1 leave something out. */
 const sizeWords = (sizes: Readonly<Record<string, number>>) =>
   Object.entries(sizes)
+    .filter(([, size]) => size > 1)
     .map(([name, size]) => `${name.replaceAll("_", " ")} ${size}`)
     .join(", ");
 

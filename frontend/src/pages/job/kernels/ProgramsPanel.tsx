@@ -27,7 +27,7 @@ export function ProgramsPanel({ job, tuning }: ProgramsPanelProps) {
   const program = tuning.programs.find((each) => each.program === chosen) ?? null;
   const kernel = chosen === null ? undefined : kernels.get(chosen);
   return (
-    <Panel title="Programs and kernels" note="median latency of one run on one core" flush grow>
+    <Panel title="Programs and kernels" note="median latency of one run" flush grow>
       {query.isError && !query.data && (
         <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />
       )}
@@ -41,7 +41,6 @@ export function ProgramsPanel({ job, tuning }: ProgramsPanelProps) {
         <div className={classes.scroll}>
           <Table
             className={classes.table}
-            horizontalSpacing="sm"
             highlightOnHover
             data-testid="tuning-programs"
           >
@@ -99,7 +98,7 @@ function ProgramRow({ jobId, program, kernel, onOpen }: ProgramRowProps) {
   const { name, weight, gflops, trials, best_ms: best } = program;
   const latency = kernel?.latency_ms ?? best;
   return (
-    <Table.Tr data-testid="tuning-program" data-program={name}>
+    <Table.Tr className={classes.row} data-testid="tuning-program" data-program={name}>
       <Table.Td className={classes.name}>
         <Text size="sm" fw={550}>
           {name}
@@ -119,13 +118,14 @@ function ProgramRow({ jobId, program, kernel, onOpen }: ProgramRowProps) {
       <Table.Td ta="right" className={classes.optional}>
         {best === null ? <Dimmed>{trials > 0 ? "all failed" : "–"}</Dimmed> : milliseconds(best)}
       </Table.Td>
-      <Table.Td ta="right" fw={600}>
+      <Table.Td fw={600} className={classes.latency}>
         {kernel ? milliseconds(kernel.latency_ms) : <Dimmed>not yet</Dimmed>}
       </Table.Td>
-      <Table.Td ta="right" {...(kernel ? {} : { c: "dimmed" })}>
+      <Table.Td className={classes.throughput} {...(kernel ? {} : { c: "dimmed" })}>
         {latency === null ? "–" : throughput(gflops, latency)}
+        <span className={classes.unit}> GFLOP/s</span>
       </Table.Td>
-      <Table.Td>
+      <Table.Td className={classes.actions}>
         {kernel && (
           <Group gap={6} justify="flex-end" wrap="nowrap">
             <Button

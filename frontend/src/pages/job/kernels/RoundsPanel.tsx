@@ -56,7 +56,7 @@ function columnsFor(tuning: Tuning): readonly Column<TuningRound>[] {
     {
       key: "program",
       title: "Program",
-      width: 190,
+      width: 184,
       cell: ({ program }) => <span title={nameOf(program)}>{nameOf(program)}</span>,
     },
     {
@@ -69,7 +69,7 @@ function columnsFor(tuning: Tuning): readonly Column<TuningRound>[] {
     {
       key: "react",
       title: <span title="How REACT changed the degree of parallelism, and why">REACT</span>,
-      width: 190,
+      width: 166,
       cell: ({ react }) => <span title={reactWords(react)}>{reactWords(react)}</span>,
     },
     {
@@ -92,7 +92,7 @@ function columnsFor(tuning: Tuning): readonly Column<TuningRound>[] {
     {
       key: "successes",
       title: "Measured",
-      width: 88,
+      width: 94,
       numeric: true,
       cell: ({ successes }) => count(successes),
     },
@@ -106,14 +106,14 @@ function columnsFor(tuning: Tuning): readonly Column<TuningRound>[] {
     {
       key: "remeasured",
       title: "Re-measured",
-      width: 108,
+      width: 112,
       numeric: true,
       cell: ({ remeasured }) => count(remeasured),
     },
     {
       key: "failures",
       title: "Failed",
-      width: 190,
+      width: 152,
       cell: ({ failures }) =>
         failureCount(failures) > 0 && (
           <span title={failureWords(failures)}>{failureWords(failures)}</span>
@@ -129,21 +129,21 @@ function columnsFor(tuning: Tuning): readonly Column<TuningRound>[] {
     {
       key: "best",
       title: <span title="The program's best latency so far">Best</span>,
-      width: 108,
+      width: 104,
       numeric: true,
       cell: ({ best_ms: best }) => best !== null && milliseconds(best),
     },
     {
       key: "cpu",
       title: <span title="Of the worker's cores, by anybody">CPU</span>,
-      width: 66,
+      width: 64,
       numeric: true,
       cell: ({ cpu_share: share }) => share !== null && percent(share),
     },
     {
       key: "took",
       title: "Took",
-      width: 78,
+      width: 72,
       numeric: true,
       cell: ({ started_s: from, ended_s: to }) => `${(to - from).toFixed(1)} s`,
     },
