@@ -158,6 +158,9 @@ def main() -> None:
     inputs = random_inputs(program)
     if given.inputs:
         with np.load(given.inputs) as archive:
+            missing = {spec["name"] for spec in program["inputs"]} - set(archive.files)
+            if missing:
+                sys.exit(f"{given.inputs} lacks {', '.join(sorted(missing))}")
             inputs = [archive[spec["name"]] for spec in program["inputs"]]
     outputs = run(*inputs)
     lines = [f"{spec['name']}: {spec['dtype']} of {spec['shape']}" for spec in program["outputs"]]
