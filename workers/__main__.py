@@ -1,7 +1,9 @@
-"""``python -m workers``: a Celery worker for every device of this machine."""
+"""``python -m workers``: a Celery worker for every device of this machine, which runs jobs, or with
+``--measure`` one that measures for the jobs of others."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from backend.settings import get_settings
@@ -10,6 +12,22 @@ from workers.devices import discover
 
 
 def main() -> None:
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__)
+    parser.add_argument(
+        "--measure", action="store_true", help="run no jobs; measure candidates for other machines"
+    )
+    parser.add_argument("--name", default="", help="of this machine, to others; its host name")
+    asked = parser.parse_args()
+    if asked.measure:
+        from workers import measuring  # noqa: PLC0415  # what runs jobs needs none of it
+
+        measuring.main(asked.name)
+    else:
+        run_jobs()
+
+
+def run_jobs() -> None:
     """Consume each device's queue, with one thread per device and one for the sweep.
 
     Threads, because a task only supervises a child process: nothing forks after CUDA, and remote

@@ -12,9 +12,11 @@ from redis import Redis
 
 from backend.db.session import create_sync_sessions
 from backend.settings import get_settings
+from backend.storage import Storage
 from workers import devices
 from workers.app import celery_app, device_queue
 from workers.runner.registration import record_progress, register
+from workers.runner.remote.clearing import forget
 from workers.runner.store import redis_announcer
 from workers.runner.supervisor import Supervisor
 from workers.runner.sweeper import devices_to_ring, settle_expired
@@ -27,6 +29,7 @@ class WorkerContext:
         self.settings = get_settings()
         self.worker = f"{socket.gethostname()}:{os.getpid()}"
         self.sessions = create_sync_sessions(self.settings)
+        self.storage = Storage(self.settings.storage_url)
         self.announce = redis_announcer(
             Redis.from_url(self.settings.redis_url.get_secret_value(), socket_timeout=5)
         )
@@ -49,9 +52,11 @@ def work(device: str) -> None:
 
 @celery_app.task
 def sweep() -> None:
-    """Settle expired leases and ring every device that may have missed its bell."""
+    """Settle expired leases, clear up after what ended, and ring every device that may have missed
+    its bell."""
     here = context()
     settle_expired(here.sessions, here.announce, here.settings.max_attempts)
+    forget(here.sessions, here.storage)
     for device in devices_to_ring(here.sessions):
         work.apply_async(
             args=(device,),

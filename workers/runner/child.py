@@ -14,6 +14,7 @@ import sys
 import tempfile
 import traceback
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from uuid import UUID
@@ -29,6 +30,7 @@ from backend.jobs.schemas import JobProblem, JobSpec, Purpose
 from backend.settings import Settings, get_settings
 from backend.storage import Storage
 from workers.devices import open_device
+from workers.devices.base import DeviceFacts
 from workers.graph.importers.sandbox import SandboxLimits
 from workers.graph.importers.source import ModelFile, ModelSource, ZooModel
 from workers.runner.importing import run_inspection
@@ -36,6 +38,8 @@ from workers.runner.lanes import is_simulated
 from workers.runner.problems import job_problem
 from workers.runner.profile_store import DatabaseIndex
 from workers.runner.quiet import NoisePolicy
+from workers.runner.remote.bell import HostBell
+from workers.runner.remote.orders import DatabaseOrders
 from workers.runner.store import Claim, JobStore, LeaseLostError, redis_announcer
 from workers.runner.tuning import TuningPlace, run_tuning
 from workers.runner.workplace import Workplace, calm_numpy, collect_rarely, keep_kernels
@@ -101,7 +105,10 @@ def _attempt(
             index = DatabaseIndex(sessions, claim.job_id)
             noise = NoisePolicy(spec.allow_noise or settings.allow_noise, settings.quiet_seconds)
             if spec.purpose is Purpose.KERNELS:
-                run_tuning(spec, source, TuningPlace(store, index, directory, limits, noise))
+                with closing(HostBell(settings.broker_url, settings.sweep_seconds)) as bell:
+                    orders = partial(_orders, store, sessions, storage, settings, bell)
+                    place = TuningPlace(store, index, directory, limits, noise, orders=orders)
+                    run_tuning(spec, source, place)
                 return None
             if source is None:
                 raise ValueError(f"a job for {spec.purpose} names no model")
@@ -111,8 +118,8 @@ def _attempt(
             from workers.runner.pipeline import run_job  # noqa: PLC0415  # it loads torch
 
             with closing(open_device(spec.device)) as device:
-                place = Workplace(device, index, store, directory, limits, noise)
-                run_job(spec, claim.model_name, source, place)
+                workplace = Workplace(device, index, store, directory, limits, noise)
+                run_job(spec, claim.model_name, source, workplace)
     except (LeaseLostError, OperationalError):
         raise
     except Exception as error:
@@ -122,6 +129,19 @@ def _attempt(
             problem = JobProblem(kind="internal", detail=f"{type(error).__name__}: {error}")
         return problem
     return None
+
+
+def _orders(
+    store: JobStore,
+    sessions: sessionmaker[Session],
+    storage: Storage,
+    settings: Settings,
+    bell: HostBell,
+    facts: DeviceFacts,
+) -> DatabaseOrders:
+    return DatabaseOrders(
+        store, sessions, storage, facts.fingerprint, settings.lease_seconds, bell.ring
+    )
 
 
 def _source(

@@ -17,6 +17,8 @@ from workers.devices.base import DeviceError, DeviceFacts
 from workers.graph.importers.sandbox import SandboxLimits
 from workers.graph.importers.source import ModelSource
 from workers.measure.measurement import Failure, Measurement
+from workers.measure.parallel.hosts import HostsPool, Orders
+from workers.measure.parallel.pool import MeasuringPool
 from workers.measure.parallel.react import ReactForm
 from workers.measure.profile_index import ProfileIndex, ProfileKey
 from workers.runner.importing import import_graph
@@ -51,7 +53,8 @@ Discover = Callable[[], Iterable[DeviceFacts]]
 
 @dataclass(frozen=True, slots=True)
 class TuningPlace:
-    """What a job for kernels works with. ``discover`` says which devices there are now."""
+    """What a job for kernels works with. ``discover`` says which devices there are now, and
+    ``orders`` how others than the job's own, of which it is given the facts, are reached."""
 
     store: JobStore
     index: ProfileIndex
@@ -59,6 +62,7 @@ class TuningPlace:
     limits: SandboxLimits
     noise: NoisePolicy
     discover: Discover = devices.discover
+    orders: Callable[[DeviceFacts], Orders] | None = None
 
 
 def run_tuning(spec: JobSpec, source: ModelSource | None, place: TuningPlace) -> None:
@@ -86,7 +90,8 @@ def run_tuning(spec: JobSpec, source: ModelSource | None, place: TuningPlace) ->
     earlier = records.earlier()
     told = _Told(records, place, reporter, found, options, facts, earlier)
     Watch.over(facts, place.noise, reporter).wait()
-    with open_session(options, measurer, [spec.device], place.workdir) as session:
+    spread = _spread(kernels, facts, place, reporter)
+    with open_session(options, measurer, [spec.device], place.workdir, spread=spread) as session:
         place.store.enter_tuning()
         told.begin(earlier)
         spent_s = earlier[-1].ended_s if earlier else 0.0
@@ -97,6 +102,26 @@ def run_tuning(spec: JobSpec, source: ModelSource | None, place: TuningPlace) ->
         session.rank(told)
     told.end(complete, spec.budget_seconds)
     place.store.succeed([])
+
+
+def _spread(
+    kernels: KernelOptions, facts: DeviceFacts, place: TuningPlace, reporter: Reporter
+) -> Callable[[MeasuringPool], MeasuringPool]:
+    """What makes of the pool of the job's own device the one that it asks for."""
+
+    def over_hosts(local: MeasuringPool) -> MeasuringPool:
+        if kernels.hosts == "own" or place.orders is None:
+            return local
+        pool = HostsPool(local, place.orders(facts))
+        others = pool.devices[len(local.devices) :]
+        reporter.log(
+            f"measures also on {', '.join(others)}"
+            if others
+            else "no other host measures for a device like this one now; one may come later"
+        )
+        return pool
+
+    return over_hosts
 
 
 def _required(spec: JobSpec) -> KernelOptions:

@@ -127,18 +127,20 @@ def open_session(
     builders: int = 0,
     build_timeout_s: float = TIMEOUT_S,
     build_memory_bytes: int = MEMORY_BYTES,
+    spread: Callable[[MeasuringPool], MeasuringPool] = lambda local: local,
 ) -> Iterator[TuningSession]:
     """A session with processes of its own, which end with it. ``devices`` are ``cpu`` or
     ``cuda:N``; ``builders`` is how many processes build, 0 one for each core. Files are left in
-    ``folder``."""
+    ``folder``. ``spread`` makes of the pool of these devices the one that is measured on."""
     cuda = options.target.kind == "cuda"
     load = "load_cuda" if cuda else "load_cpu"
     with (
         closing(
             BuildPool(builders or usable_cores(), build_timeout_s, build_memory_bytes)
         ) as build,
-        closing(WorkerPool(devices, f"workers.tuning.kernels.runtime:{load}")) as pool,
+        closing(WorkerPool(devices, f"workers.tuning.kernels.runtime:{load}")) as local,
     ):
+        pool = spread(local)
         most = measurer.degree or (64 if cuda else usable_cores())
         made = make_measurer(measurer, pool, build, most, options)
         yield TuningSession(options, made, pool, build, folder)
