@@ -249,8 +249,12 @@ def watch(job: JobId, as_json: Json = False) -> None:
 def jobs(
     state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
     purpose: Annotated[
-        str, typer.Option(help="What they are for: tune (schedules), kernels, inspect, or all.")
-    ] = "tune",
+        str | None,
+        typer.Option(
+            help="What they are for: tune (schedules), kernels, inspect, or all; without it all "
+            "but inspections."
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=200)] = 20,
     as_json: Json = False,
 ) -> None:

@@ -27,7 +27,8 @@ async def _service(services: ServicesDep, transaction: TransactionDep) -> JobSer
 Jobs = Annotated[JobService, Depends(_service)]
 States = Annotated[tuple[JobState, ...], Query(description="only jobs in these states")]
 Purposes = Annotated[
-    Purpose | Literal["all"], Query(description="what the jobs are for; inspections are short")
+    Purpose | Literal["all"] | None,
+    Query(description="what the jobs are for; without it all but inspections, which are short"),
 ]
 IdempotencyKey = Annotated[
     str | None,
@@ -64,15 +65,20 @@ async def list_jobs(
     _: Reader,
     transaction: TransactionDep,
     state: States = (),
-    purpose: Purposes = Purpose.TUNE,
+    purpose: Purposes = None,
     limit: Limit = 50,
     cursor: str | None = None,
 ) -> JobPage:
-    """Jobs, newest first; those that tune, unless asked for others."""
-    wanted = None if purpose == "all" else Purpose(purpose)
-    rows = await JobRepository(transaction.session).page(state, wanted, cursor, limit)
+    """Jobs, newest first; those that tune schedules or kernels, unless asked for others."""
+    rows = await JobRepository(transaction.session).page(state, _wanted(purpose), cursor, limit)
     page, following = split(rows, limit)
     return JobPage(items=[JobRead.model_validate(job) for job in page], next_cursor=following)
+
+
+def _wanted(purpose: Purpose | Literal["all"] | None) -> list[Purpose]:
+    if purpose is None:
+        return [Purpose.TUNE, Purpose.KERNELS]
+    return list(Purpose) if purpose == "all" else [Purpose(purpose)]
 
 
 @router.get("/{job_id}", responses=responses(404))

@@ -42,15 +42,14 @@ class JobRepository:
     async def page(
         self,
         states: Sequence[JobState],
-        purpose: Purpose | None,
+        purposes: Sequence[Purpose],
         cursor: str | None,
         limit: int,
     ) -> Sequence[Row[Any]]:
         """What JobRead shows of each, newest first; one more than ``limit`` if there is a next
         page. Rows and not objects: this is the query that is asked most."""
         query = select(*(getattr(Job, name) for name in JobRead.model_fields))
-        if purpose is not None:
-            query = query.where(Job.purpose == purpose)
+        query = query.where(Job.purpose.in_(purposes))
         if states:
             query = query.where(Job.state.in_(states))
         query = keyset(query, Job.created_at, Job.id, cursor, limit)

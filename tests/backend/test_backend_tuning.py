@@ -100,7 +100,7 @@ async def test_what_cannot_be_tuned_is_refused_with_words(
     assert said in errors[field]
 
 
-async def test_a_job_for_kernels_is_created_listed_and_kept_apart(
+async def test_a_job_for_kernels_is_created_and_listed(
     client: httpx.AsyncClient,
 ) -> None:
     job = (await client.post("/api/v1/jobs", json=spec())).json()
@@ -111,9 +111,10 @@ async def test_a_job_for_kernels_is_created_listed_and_kept_apart(
     kernels = other["spec"]["kernels"]
     assert kernels["tuner"] == "evolutionary"
     assert kernels["measurer"] == {"kind": "doppler", "degree": 0, "form": "paper"}
-    listed = (await client.get("/api/v1/jobs?purpose=kernels")).json()["items"]
-    assert {one["id"] for one in listed} == {job["id"], other["id"]}
-    assert (await client.get("/api/v1/jobs")).json()["items"] == []
+    for purpose in ("", "?purpose=kernels"):
+        listed = (await client.get(f"/api/v1/jobs{purpose}")).json()["items"]
+        assert {one["id"] for one in listed} == {job["id"], other["id"]}
+    assert (await client.get("/api/v1/jobs?purpose=tune")).json()["items"] == []
 
 
 async def test_devices_say_which_kernels_they_tune(client: httpx.AsyncClient) -> None:

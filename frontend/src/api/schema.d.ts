@@ -76,7 +76,7 @@ export interface paths {
         };
         /**
          * List Jobs
-         * @description Jobs, newest first; those that tune, unless asked for others.
+         * @description Jobs, newest first; those that tune schedules or kernels, unless asked for others.
          */
         get: operations["list_jobs"];
         put?: never;
@@ -2629,8 +2629,8 @@ export interface operations {
                 cursor?: string | null;
                 /** @description items per page */
                 limit?: number;
-                /** @description what the jobs are for; inspections are short */
-                purpose?: components["schemas"]["Purpose"] | "all";
+                /** @description what the jobs are for; without it all but inspections, which are short */
+                purpose?: components["schemas"]["Purpose"] | "all" | null;
                 /** @description only jobs in these states */
                 state?: components["schemas"]["JobState"][];
             };
