@@ -15,6 +15,9 @@ from backend.figures.tuning_rows import Trial, TunedProgram
 MOST_PROGRAMS = 12
 """More lines cannot be told apart."""
 
+_HEIGHT, _PER_LINE_PX, _FEW_LINES = 340, 14, 4
+"""Each line beyond the first few has a name for which the legend needs room."""
+
 _DASHES = ("solid", "dash")
 _AXES = {Clock.TRIALS: "trial", Clock.TIME: "tuning time (s)"}
 _WHERE = {Clock.TRIALS: "trial %{x:,}", Clock.TIME: "%{x:,.1f} s"}
@@ -53,6 +56,7 @@ def tuning_best(
         layout(
             theme,
             FigureKind.TUNING_BEST,
+            height=_HEIGHT + _PER_LINE_PX * max(0, len(lines) - _FEW_LINES),
             hovermode="closest",
             showlegend=True,
             xaxis={

@@ -31,15 +31,15 @@ TAU = 0.05
 
 NOTHING = "nothing was measured yet"
 
-# In the order in which they are stacked; a kind that is not here comes after them, in grey.
 _KINDS = {
-    "compile": ("does not compile", SKY),
-    "wrong_result": ("wrong result", PURPLE),
-    "crash": ("crash", VERMILION),
-    "launch": ("launch error", ORANGE),
-    "out_of_memory": ("out of memory", GREEN),
-    "timeout": ("timeout", BLUE[Theme.LIGHT]),
+    "compile": "does not compile",
+    "wrong_result": "wrong result",
+    "crash": "crash",
+    "launch": "launch error",
+    "out_of_memory": "out of memory",
+    "timeout": "timeout",
 }
+"""In the order in which they are stacked; a kind that is not here comes after them, in grey."""
 
 
 def tuning_parallelism(history: History, theme: Theme) -> Figure:
@@ -151,24 +151,25 @@ def tuning_deviation(history: History, theme: Theme) -> Figure:
 
 
 def tuning_failures(history: History, theme: Theme) -> Figure:
-    """Failed candidates of each round, stacked by kind, and the time that a candidate was given
-    (Eq. 2)."""
+    """Above, the failed candidates of each round, stacked by kind; below, the time that a candidate
+    was given (Eq. 2)."""
     if not history.rounds:
         return Figure(layout=empty(theme, FigureKind.TUNING_FAILURES, NOTHING))
     rounds = history.rounds
     numbers = _numbers(history)
     found = {kind for one in rounds for kind, count in one.failures.items() if count}
     kinds = [kind for kind in _KINDS if kind in found] + sorted(found - _KINDS.keys())
+    shades = dict(zip(_KINDS, (SKY, PURPLE, VERMILION, ORANGE, GREEN, BLUE[theme]), strict=True))
     bars = [] if kinds else [Bar(name="none failed", uid="none", x=numbers, y=[0] * len(numbers))]
     for kind in kinds:
-        name, shade = _KINDS.get(kind, (kind.replace("_", " "), GREY))
+        name = _KINDS.get(kind, kind.replace("_", " "))
         bars.append(
             Bar(
                 name=name,
                 uid=kind,
                 x=numbers,
                 y=[one.failures.get(kind, 0) for one in rounds],
-                marker={"color": shade, "line": {"width": 0}},
+                marker={"color": shades.get(kind, GREY), "line": {"width": 0}},
                 customdata=[[one.program] for one in rounds],
                 hovertemplate=f"round %{{x:,}}: %{{y}} × {name}<br>%{{customdata[0]}}"
                 "<extra></extra>",
@@ -191,19 +192,20 @@ def tuning_failures(history: History, theme: Theme) -> Figure:
             history,
             theme,
             FigureKind.TUNING_FAILURES,
+            anchor="y2",
             barmode="stack",
             bargap=0.15,
             yaxis={
-                "title": {"text": "failed candidates"},
+                "title": {"text": "failed"},
+                "domain": [0.4, 1.0],
                 "range": [0, _above([most])],
                 "dtick": _whole_tick(most),
             },
             yaxis2={
                 "title": {"text": "timeout (s)"},
-                "overlaying": "y",
-                "side": "right",
+                "domain": [0.0, 0.28],
                 "range": [0, 1.15 * max(1.0, *(one.timeout_s for one in rounds))],
-                "showgrid": False,
+                "nticks": 4,
             },
         ),
     )
@@ -294,6 +296,7 @@ def _layout(
         showlegend=True,
         xaxis=across,
         shapes=[_resumption(number, theme) for number in resumed],
+        annotations=[_resumption_words(number) for number in resumed],
         **specific,
     )
 
@@ -308,7 +311,19 @@ def _resumption(number: int, theme: Theme) -> dict[str, Any]:
         "y0": 0,
         "y1": 1,
         "line": {"color": ink(theme), "width": 1, "dash": "dash"},
-        "label": {"text": "resumed", "textposition": "end", "font": {"size": 11}},
+    }
+
+
+def _resumption_words(number: int) -> dict[str, Any]:
+    return {
+        "text": "resumed",
+        "showarrow": False,
+        "font": {"size": 11},
+        "x": number - 0.5,
+        "xanchor": "left",
+        "yref": "paper",
+        "y": 1,
+        "yanchor": "top",
     }
 
 

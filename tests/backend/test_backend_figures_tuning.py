@@ -128,7 +128,7 @@ def test_a_figure_of_nothing_says_so(kind: FigureKind) -> None:
         FigureKind.TUNING_BEST: {"trial", "best latency (ms)"},
         FigureKind.TUNING_PARALLELISM: {"round", "candidates at once"},
         FigureKind.TUNING_DEVIATION: {"round", "δ mean (%)", "candidates"},
-        FigureKind.TUNING_FAILURES: {"round", "failed candidates", "timeout (s)"},
+        FigureKind.TUNING_FAILURES: {"round", "failed", "timeout (s)"},
         FigureKind.TUNING_PROCESSES: {"tuning time (s), round 1"},
         FigureKind.TUNING_CPU: {"round", "CPU use (%)"},
     }.items(),
@@ -255,8 +255,9 @@ def test_one_round_can_be_seen() -> None:
 def test_a_resumption_is_a_line_between_two_rounds() -> None:
     told = history(measured(1), measured(2), measured(3, session=2), measured(4, session=2))
     for made in BY_KIND.values():
-        [line] = plain(made(told, Theme.LIGHT))["layout"]["shapes"]
-        assert (line["x0"], line["label"]["text"]) == (2.5, "resumed")
+        drawn = plain(made(told, Theme.LIGHT))["layout"]
+        [line], [words] = drawn["shapes"], drawn["annotations"]
+        assert (line["x0"], words["x"], words["text"]) == (2.5, 2.5, "resumed")
     assert "shapes" not in plain(parallelism(history(*told.rounds[:2]), Theme.LIGHT))["layout"]
 
 

@@ -31,7 +31,9 @@ export function KernelFindings({ job }: { job: Job }) {
           </Stack>
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 3.5 }}>
-          <SpecPanel job={job} />
+          <Stack gap="md" h="100%">
+            <SpecPanel job={job} />
+          </Stack>
         </Grid.Col>
       </Grid>
       {tuning.uncovered.length > 0 && <UncoveredPanel tuning={tuning} />}

@@ -119,11 +119,21 @@ function ProgramRow({ jobId, program, kernel, onOpen }: ProgramRowProps) {
         {best === null ? <Dimmed>{trials > 0 ? "all failed" : "–"}</Dimmed> : milliseconds(best)}
       </Table.Td>
       <Table.Td fw={600} className={classes.latency}>
-        {kernel ? milliseconds(kernel.latency_ms) : <Dimmed>not yet</Dimmed>}
+        {kernel && milliseconds(kernel.latency_ms)}
+        {!kernel && (
+          <>
+            <span className={classes.wide}>
+              <Dimmed>not yet</Dimmed>
+            </span>
+            <span className={classes.narrow}>
+              <Dimmed>{best === null ? "no latency yet" : `told ${milliseconds(best)}`}</Dimmed>
+            </span>
+          </>
+        )}
       </Table.Td>
       <Table.Td className={classes.throughput} {...(kernel ? {} : { c: "dimmed" })}>
         {latency === null ? "–" : throughput(gflops, latency)}
-        <span className={classes.unit}> GFLOP/s</span>
+        <span className={classes.narrow}> GFLOP/s</span>
       </Table.Td>
       <Table.Td className={classes.actions}>
         {kernel && (

@@ -20,7 +20,7 @@ export function UncoveredPanel({ tuning }: { tuning: Tuning }) {
       flush
     >
       <div className={classes.scroll}>
-        <Table horizontalSpacing="sm" data-testid="tuning-uncovered">
+        <Table data-testid="tuning-uncovered">
           <Table.Thead>
             <Table.Tr>
               <Table.Th>Reason</Table.Th>
