@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pytest
 from onnx import helper
 from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 from support import rows
 from support.kernels import Misbuilt, Tampered
-from support.onnx_models import convolutions, model, written
+from support.onnx_models import model, written
 from support.tuning_records import MATMUL, spec
 
 from backend.db.tables import (
@@ -212,6 +213,44 @@ def test_a_device_that_vanishes_ends_the_job_before_its_failures_are_recorded(
     assert (recorded.failure, recorded.trial) == ("crash", 1)
 
 
+def test_a_full_disk_is_told_apart_from_a_defect() -> None:
+    with (
+        Path("/dev/full").open("wb", buffering=0) as full,
+        pytest.raises(OSError, match="No space left") as raised,
+    ):
+        full.write(b"kernel")
+    problem = job_problem(raised.value)
+    assert problem is not None
+    assert problem.kind == "disk_full"
+    assert job_problem(FileNotFoundError("a defect")) is None
+
+
+def test_a_job_without_a_kernel_fails_with_words_and_keeps_why(
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TuningSession, "_source", lambda *_: Misbuilt(MATMUL, "raise"))
+    attempts.queue(spec(programs=ONE, trials=2))
+    with pytest.raises(TuningError, match="no kernel came of 2 trials"):
+        attempts.run()
+    trials = attempts.rows(TuningTrial)
+    assert [(row.failure, "no such intrinsic" in row.reason) for row in trials] == [
+        ("compile", True)
+    ] * 2
+    assert attempts.rows(TuningRun)[0].ended is None
+    attempts.act(JobAction.FAIL)
+    attempts.act(JobAction.RESUME)
+    monkeypatch.undo()
+    with pytest.raises(TuningError, match="no kernel came of 2 trials"):
+        attempts.run(budget_seconds=1e-3)
+
+
+def test_a_budget_without_a_round_fails_with_words(attempts: Attempts) -> None:
+    attempts.queue(spec(programs=ONE, trials=2))
+    with pytest.raises(TuningError, match="before a round was over; allow more"):
+        attempts.run(budget_seconds=1e-6)
+    assert attempts.candidates == []
+
+
 def of_model(**kernels: Any) -> dict[str, Any]:
     return {"purpose": "kernels", "model": f"upload:{UUID(int=1)}", "kernels": kernels}
 
@@ -219,23 +258,27 @@ def of_model(**kernels: Any) -> dict[str, Any]:
 def test_a_models_programs_are_tuned_by_how_often_they_occur(
     attempts: Attempts, tmp_path: Path
 ) -> None:
-    attempts.source = ModelFile(written(convolutions(), tmp_path), "onnx")
-    attempts.queue(of_model(tuner="grid", trials=3, measurer={"kind": "serial"}))
-    attempts.run()
-    programs = attempts.rows(TuningProgram, TuningProgram.place)
-    assert [row.name.partition(" ")[0] for row in programs] == [
-        "conv2d_nchw",
-        "conv2d_nchw",
-        "dense",
+    """Two convolutions that are one program, and a pooling that none computes."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"], name="first", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["a", "w2"], ["b"], name="second", pads=[1, 1, 1, 1]),
+        helper.make_node("GlobalAveragePool", ["b"], ["y"]),
     ]
-    assert {row.weight for row in programs} == {1.0}
-    units = [unit for row in programs for unit in row.units]
-    assert all(unit["unit"] and unit["operators"] for unit in units)
+    weights = {name: np.full((4, 4, 3, 3), 0.1, np.float32) for name in ("w1", "w2")}
+    path = written(model(nodes, {"x": [1, 4, 8, 8]}, ["y"], weights), tmp_path)
+    attempts.source = ModelFile(path, "onnx")
+    attempts.queue(of_model(tuner="grid", trials=1, measurer={"kind": "serial"}))
+    attempts.run()
+    (program,) = attempts.rows(TuningProgram)
+    assert (program.weight, program.name) == (2.0, "conv2d_nchw 1x4x8x8, 4x4x3x3 to 1x4x8x8")
+    assert len({unit["unit"] for unit in program.units}) == 2
+    assert all(unit["operators"] for unit in program.units)
     (run,) = attempts.rows(TuningRun)
     assert 0.9 < run.covered < 1
-    assert sum(one["gflops"] for one in run.uncovered) > 0
+    (lost,) = run.uncovered
+    assert (lost["gflops"] > 0, len(lost["operators"])) == (True, 1)
     assert "not covered by tensor programs" in attempts.logged
-    assert {row.program for row in attempts.rows(TuningKernel)} == {row.program for row in programs}
+    assert [kernel.program for kernel in attempts.rows(TuningKernel)] == [program.program]
 
 
 def test_a_model_without_tensor_programs_fails_with_words(

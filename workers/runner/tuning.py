@@ -308,22 +308,22 @@ class _Told:
     def end(self, complete: bool, budget_s: float) -> None:
         """After ranking. Raises TuningError if there is no kernel."""
         wanted = self._options.trials
+        if not self._trials:
+            raise TuningError(
+                f"the budget of {budget_s:g} s was used up before a round was over; allow more"
+            )
+        if not self._kernels:
+            raise TuningError(
+                f"no kernel came of {self._trials} trials, as each of them failed; why, is told"
+                " with the job's trials"
+            )
         if not complete:
-            how = "budget"
             self._reporter.warn(
                 f"the budget of {budget_s:g} s was used up after {self._trials} of {wanted} trials"
             )
+            self._records.ended("budget")
         else:
-            how = "complete" if self._trials >= wanted else "exhausted"
-        self._records.ended(how)
-        if not self._kernels:
-            raise TuningError(
-                f"no kernel came of {self._trials} trials: each of them failed; their reasons are"
-                " among the job's trials"
-                if self._trials
-                else f"the budget of {budget_s:g} s was used up before the first round was over;"
-                " allow more"
-            )
+            self._records.ended("complete" if self._trials >= wanted else "exhausted")
 
     def _progress(self, record: RoundRecord) -> JobProgress:
         done, wanted = self._trials, self._options.trials
