@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pydantic import ValidationError
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session, sessionmaker
 from support import rows
+from support.measuring_hosts import measuring_worker, service_environment
 from support.tuning_records import MATMUL, spec
 
 from backend.db.tables import Job, MeasuringHost, MeasuringOrder
@@ -30,6 +32,7 @@ from workers.measure.effort import Effort
 from workers.measure.measurement import Failure
 from workers.measure.parallel.hosts import Order, RemoteDevice
 from workers.measure.parallel.subject import Outcome, Reading, Run
+from workers.runner.remote.bell import HostBell
 from workers.runner.remote.claims import ClaimedBatch, HostClaims
 from workers.runner.remote.clearing import HOST_MEMORY, forget
 from workers.runner.remote.files import OrderFiles, WrongFileError
@@ -412,3 +415,26 @@ def test_a_program_that_is_not_known_here_is_refused() -> None:
     )
     with pytest.raises(ProgramError):
         form.subject(Path("kernel.so"), Path("reference.npz"))
+
+
+def test_a_measuring_worker_that_is_stopped_leaves_in_order(
+    hosts: Hosts, settings: Settings
+) -> None:
+    """The real process: it answers when it is rung, and hands back what it holds when it ends."""
+    pytest.importorskip("tvm")
+    hosts.claims.leave()
+    # It looks by itself every hour, so what it answers soon it was rung for.
+    environment = {**service_environment(settings), "PLAIT_SWEEP_SECONDS": "3600"}
+    with (
+        measuring_worker(environment, hosts.sessions, hosts.folder / "log") as other,
+        closing(HostBell(settings.broker_url, 60.0)) as bell,
+    ):
+        (host,) = hosts.orders.devices()
+        assert host.name == OTHER.name
+        time.sleep(0.5)  # until it has looked for what was there before
+        tickets = hosts.place(device=host)
+        bell.ring(host.name)
+        assert _until_all(hosts.orders, tickets) == dict.fromkeys(tickets, Failure.LAUNCH)
+        other.terminate()
+        assert other.wait(30) == 0, (hosts.folder / "log").read_text()
+    assert hosts.all(MeasuringHost) == []
