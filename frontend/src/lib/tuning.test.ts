@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { measurerWords } from "./measurers";
 import {
   boundWords,
+  coveredWords,
   deviationWords,
   endedWords,
   failureCount,
@@ -51,6 +52,14 @@ describe("a round", () => {
     expect(deviationWords(null)).toBe("");
     expect(deviationWords(0)).toBe("0 %");
     expect(deviationWords(0.0312)).toBe("3.1 %");
+  });
+});
+
+describe("coveredWords", () => {
+  it("does not say all where something is missing", () => {
+    expect(coveredWords(0.9996)).toBe("over 99 %");
+    expect(coveredWords(1)).toBe("100 %");
+    expect(coveredWords(0.953)).toBe("95 %");
   });
 });
 

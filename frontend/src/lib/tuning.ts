@@ -52,6 +52,10 @@ export function reactWords(react: TuningRound["react"]): string {
   return before === after ? `${after}${why}` : `${before} → ${after}${why}`;
 }
 
+/** The programs' part of a model's FLOPs; all of it only where nothing is missing. */
+export const coveredWords = (covered: number) =>
+  covered < 1 && covered >= 0.995 ? "over 99 %" : percent(covered);
+
 const ENDINGS: Record<NonNullable<Tuning["ended"]>, string> = {
   complete: "All trials were made.",
   exhausted: "No design space had more candidates.",

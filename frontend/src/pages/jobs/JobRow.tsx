@@ -31,7 +31,7 @@ export function JobRow({ job }: { job: Job }) {
         </Box>
         <Text size="xs" c="dimmed" truncate visibleFrom="sm">
           <span data-testid="job-purpose">{PURPOSES[job.spec.purpose].short}</span> ·{" "}
-          {job.name && `${job.model_name} · `}
+          {job.name !== job.model_name && `${job.model_name} · `}
           {sizeWords(job)}
         </Text>
       </Table.Td>

@@ -31,9 +31,7 @@ export function KernelFindings({ job }: { job: Job }) {
           </Stack>
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 3.5 }}>
-          <Stack gap="md" h="100%">
-            <SpecPanel job={job} />
-          </Stack>
+          <SpecPanel job={job} />
         </Grid.Col>
       </Grid>
       {tuning.uncovered.length > 0 && <UncoveredPanel tuning={tuning} />}

@@ -38,7 +38,7 @@ export function ProgramsPanel({ job, tuning }: ProgramsPanelProps) {
             : "The tensor programs are listed once the worker has taken the job."}
         </Text>
       ) : (
-        <div className={classes.scroll}>
+        <div className={classes.scroll} tabIndex={0} role="group" aria-label="Programs and kernels">
           <Table
             className={classes.table}
             highlightOnHover
@@ -68,6 +68,7 @@ export function ProgramsPanel({ job, tuning }: ProgramsPanelProps) {
                   jobId={job.id}
                   program={each}
                   kernel={kernels.get(each.program)}
+                  finished={isFinished(job.state)}
                   onOpen={() => setChosen(each.program)}
                 />
               ))}
@@ -91,10 +92,11 @@ interface ProgramRowProps {
   program: TuningProgram;
   /** Undefined until it is chosen. */
   kernel: TuningKernel | undefined;
+  finished: boolean;
   onOpen: () => void;
 }
 
-function ProgramRow({ jobId, program, kernel, onOpen }: ProgramRowProps) {
+function ProgramRow({ jobId, program, kernel, finished, onOpen }: ProgramRowProps) {
   const { name, weight, gflops, trials, best_ms: best } = program;
   const latency = kernel?.latency_ms ?? best;
   return (
@@ -123,7 +125,7 @@ function ProgramRow({ jobId, program, kernel, onOpen }: ProgramRowProps) {
         {!kernel && (
           <>
             <span className={classes.wide}>
-              <Dimmed>not yet</Dimmed>
+              <Dimmed>{finished ? "none" : "not yet"}</Dimmed>
             </span>
             <span className={classes.narrow}>
               <Dimmed>{best === null ? "no latency yet" : `told ${milliseconds(best)}`}</Dimmed>

@@ -3,9 +3,9 @@ import { Group, Progress, Stack, Text } from "@mantine/core";
 import type { Job, Tuning } from "@/api/types";
 import { Facts } from "@/components/Facts";
 import { Panel } from "@/components/Panel";
-import { count, duration, percent } from "@/lib/format";
+import { count, duration } from "@/lib/format";
 import { isFinished } from "@/lib/jobStates";
-import { endedWords, failureCount, failureWords } from "@/lib/tuning";
+import { coveredWords, endedWords, failureCount, failureWords } from "@/lib/tuning";
 
 /** How far tuning is, and what it has cost. */
 export function TuningPanel({ job, tuning }: { job: Job; tuning: Tuning }) {
@@ -35,7 +35,7 @@ export function TuningPanel({ job, tuning }: { job: Job; tuning: Tuning }) {
           facts={[
             ["Kernels", `${count(tuned)} of ${count(tuning.programs.length)} programs`],
             ["Failed", failureCount(failures) > 0 ? failureWords(failures) : "none"],
-            ["Covered", covered === null ? null : `${percent(covered)} of the model's FLOPs`],
+            ["Covered", covered === null ? null : `${coveredWords(covered)} of the model's FLOPs`],
             ["Ended", endedWords(tuning)],
           ]}
         />

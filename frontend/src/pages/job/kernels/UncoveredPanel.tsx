@@ -2,7 +2,8 @@ import { Table, Text } from "@mantine/core";
 
 import type { Tuning } from "@/api/types";
 import { Panel } from "@/components/Panel";
-import { count, percent } from "@/lib/format";
+import { count } from "@/lib/format";
+import { coveredWords } from "@/lib/tuning";
 
 import classes from "./ProgramsPanel.module.css";
 
@@ -15,7 +16,7 @@ export function UncoveredPanel({ tuning }: { tuning: Tuning }) {
       note={
         covered === null
           ? "operators that are not tuned"
-          : `operators that are not tuned; the programs are ${percent(covered)} of the FLOPs`
+          : `operators that are not tuned; the programs are ${coveredWords(covered)} of the FLOPs`
       }
       flush
     >
