@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import httpx
+import hypothesis
 import pytest
 from fastapi import FastAPI
 from pydantic import SecretStr
@@ -19,6 +20,10 @@ from backend.db.session import create_sync_sessions
 from backend.settings import Settings
 
 TokenMaker = Callable[..., str]
+
+# Two processes share the machine with what they test: how long an example takes says nothing.
+hypothesis.settings.register_profile("plait", deadline=None)
+hypothesis.settings.load_profile("plait")
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ class Summed(Kept):
         self.summaries = summary
 
 
-def branches(folder: Path, count: int = 4) -> ModelFile:
+def branches(folder: Path, count: int) -> ModelFile:
     """Some convolutions of the same input, each followed by one more, joined."""
     random = np.random.default_rng(0)
     nodes, weights = [], {}
@@ -54,13 +54,13 @@ def branches(folder: Path, count: int = 4) -> ModelFile:
     return ModelFile(written(found, folder), "onnx")
 
 
-def run(spec: JobSpec, folder: Path) -> Summed:
+def run(spec: JobSpec, folder: Path, count: int) -> Summed:
     recorder = Summed(folder)
     (folder / "work").mkdir()
     with closing(open_device(spec.device)) as device:
         noise = NoisePolicy(allow=True, seconds=1)
         place = Workplace(device, MemoryIndex(), recorder, folder / "work", LIMITS, noise)
-        run_job(spec, "branches.onnx", branches(folder), place)
+        run_job(spec, "branches.onnx", branches(folder, count), place)
     return recorder
 
 
@@ -79,7 +79,7 @@ def test_an_auto_job_on_a_simulated_gpu_gives_the_same_answer_twice(tmp_path: Pa
     for number in range(2):
         folder = tmp_path / str(number)
         folder.mkdir()
-        runs.append(run(spec, folder))
+        runs.append(run(spec, folder, 4))
     first, second = (one.summaries[0] for one in runs)
     assert first == second
     assert first.winner != BASELINE
@@ -107,7 +107,7 @@ def test_an_auto_job_on_a_simulated_gpu_gives_the_same_answer_twice(tmp_path: Pa
 
 def test_an_auto_job_on_a_cpu_compares_with_what_the_user_has(tmp_path: Path) -> None:
     spec = JobSpec(model="zoo:file", device="cpu", schedulers=["auto"], budget_seconds=300)
-    recorder = run(spec, tmp_path)
+    recorder = run(spec, tmp_path, 2)
     summary, outcomes = recorder.summaries[0], recorder.outcomes
     reasons = {one.contender: one.reason for one in summary.skipped}
     alternatives = {name for name, outcome in outcomes.items() if outcome.kind == "alternative"}

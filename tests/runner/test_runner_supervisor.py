@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -64,11 +65,13 @@ def read(sessions: Sessions, job: UUID) -> Job:
 
 
 def children() -> list[psutil.Process]:
-    return [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if "workers.runner.child" in process.cmdline()
-    ]
+    return [one for one in psutil.Process().children(recursive=True) if is_job(one)]
+
+
+def is_job(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):  # it may end at any moment
+        return "workers.runner.child" in process.cmdline()
+    return False
 
 
 def wait_for_child() -> None:
