@@ -51,6 +51,13 @@ def _torch(settings: Settings) -> Finding:
     return Finding("torch", True, True, importlib.metadata.version("torch"))
 
 
+def _tvm(settings: Settings) -> Finding:
+    remedy = "pip install 'plait[tvm]'; only tuning kernels needs it"
+    if importlib.util.find_spec("tvm") is None:
+        return Finding("tvm", False, False, "not installed", remedy)
+    return Finding("tvm", True, False, importlib.metadata.version("apache-tvm"))
+
+
 def _node(settings: Settings) -> Finding:
     remedy = "install Node.js 20 or newer; only building the dashboard needs it"
     path = shutil.which("node")
@@ -127,7 +134,7 @@ def _chromium(settings: Settings) -> Finding:
 
 
 CHECKS: tuple[Callable[[Settings], Finding], ...] = (
-    _python, _torch, _frontend, _home, port, _sandbox, _node, _chromium, _gpu,
+    _python, _torch, _tvm, _frontend, _home, port, _sandbox, _node, _chromium, _gpu,
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,23 +71,23 @@ def wait_until(happened: Callable[[], object], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-def descendants(stack: Stack, *words: str) -> list[psutil.Process]:
-    """Of the stack, those whose command line has all of the words."""
-    found = []
-    for process in psutil.Process(stack.process.pid).children(recursive=True):
-        try:
-            command = process.cmdline()
-        except psutil.NoSuchProcess:
-            continue
-        if all(word in command for word in words):
-            found.append(process)
-    return found
+def command(process: psutil.Process) -> list[str]:
+    """Nothing of a process that has just ended."""
+    with suppress(psutil.NoSuchProcess):
+        return process.cmdline()
+    return []
+
+
+def descendants(stack: Stack, word: str) -> list[psutil.Process]:
+    """Of the stack, those whose command line has the word."""
+    below = psutil.Process(stack.process.pid).children(recursive=True)
+    return [process for process in below if word in command(process)]
 
 
 def kill_in_the_middle(stack: Stack, process: psutil.Process) -> None:
     """With SIGKILL; all that build and measure for it end too."""
     below = process.children(recursive=True)
-    assert any("workers.tuning.kernels.builder" in child.cmdline() for child in below)
+    assert any("workers.tuning.kernels.builder" in command(child) for child in below)
     process.send_signal(signal.SIGKILL)
     _, alive = psutil.wait_procs(below, timeout=10)
     assert not alive, "a building or measuring process outlived its job"
