@@ -20,9 +20,9 @@ def main() -> None:
     parser.add_argument("--name", default="", help="of this machine, to others; its host name")
     asked = parser.parse_args()
     if asked.measure:
-        from workers import measuring  # noqa: PLC0415  # what runs jobs needs none of it
+        from workers import measuring_host  # noqa: PLC0415  # what runs jobs needs none of it
 
-        measuring.main(asked.name)
+        measuring_host.main(asked.name)
     else:
         run_jobs()
 

@@ -21,7 +21,10 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 import workers
-SERVICE = ("workers.runner", "workers.app", "workers.tasks", "workers.__main__")
+SERVICE = (
+    *("workers.runner", "workers.app", "workers.tasks", "workers.measuring_host"),
+    "workers.__main__",
+)
 EXTRAS = (
     "workers.graph.importers.onnx",  # opened only for files of that format
     "workers.devices.sim.compiled",  # opened only where numba is installed

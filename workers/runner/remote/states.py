@@ -17,7 +17,7 @@ class OrderState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-RING = "workers.measuring.ring"
+RING = "workers.measuring_host.ring"
 """The Celery task that wakes a measuring host."""
 
 
