@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from plotly.graph_objects import Figure, Scatter
@@ -17,6 +17,9 @@ MOST_PROGRAMS = 12
 
 _HEIGHT, _PER_LINE_PX, _FEW_LINES = 340, 14, 4
 """Each line beyond the first few has a name for which the legend needs room."""
+
+_FEW_TRIALS = 10
+"""There are no trials between the first and the second."""
 
 _DASHES = ("solid", "dash")
 _AXES = {Clock.TRIALS: "trial", Clock.TIME: "tuning time (s)"}
@@ -62,13 +65,12 @@ def tuning_best(
             xaxis={
                 "title": {"text": f"{_AXES[clock]}{_left_out(left_out)}"},
                 "rangemode": "tozero",
+                **({"dtick": 1} if clock is Clock.TRIALS and end < _FEW_TRIALS else {}),
                 "uirevision": clock.value,  # a zoom over trials says nothing over seconds
             },
             yaxis={
                 "title": {"text": "best latency (ms)"},
-                "type": "log",
-                "tickformat": "~r",
-                **_decades(lines.values(), chosen),
+                **_scale(lines.values(), chosen),
             },
         ),
     )
@@ -137,13 +139,17 @@ def _marks(
     )
 
 
-def _decades(lines: Any, kernels: Sequence[Trial]) -> dict[str, Any]:
-    """Ticks at 1, 2 and 5 where few decades are in view: a range of one decade has one tick."""
+def _scale(lines: Iterable[Scatter], kernels: Sequence[Trial]) -> dict[str, Any]:
+    """A logarithmic axis. Its ticks are at 1, 2 and 5 where few decades are in view, and at every
+    digit within less than one: a decade has one of its own."""
     values = [value for line in lines for value in line.y]
     values += [kernel.latency_ms for kernel in kernels if kernel.latency_ms is not None]
-    if min(values) <= 0 or max(values) / min(values) > 100:
-        return {}
-    return {"dtick": "D2"} if max(values) / min(values) > 3 else {"dtick": "D1"}
+    low, high = math.log10(min(values)), math.log10(max(values))
+    margin = max(0.08 * (high - low), 0.1)
+    axis = {"type": "log", "tickformat": "~r", "range": [low - margin, high + margin]}
+    if high - low > 2:
+        return axis
+    return {**axis, "dtick": "D2" if high - low > 0.5 else "D1"}
 
 
 def _at(trial: Trial, clock: Clock) -> float:

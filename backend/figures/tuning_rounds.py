@@ -53,13 +53,13 @@ def tuning_parallelism(history: History, theme: Theme) -> Figure:
     degrees = Scatter(
         name="degree of parallelism",
         uid="degree",
-        x=_numbers(history),
-        y=[one.degree_of_parallelism or None for one in history.rounds],
-        mode="lines+markers" if len(history.rounds) == 1 else "lines",
-        line={"color": BLUE[theme], "shape": "hvh", "width": 2},
-        customdata=[[one.program, _counted(one)] for one in history.rounds],
-        hovertemplate="round %{x:,}: %{y} at once<br>%{customdata[1]}<br>%{customdata[0]}"
-        "<extra></extra>",
+        x=_edges(_numbers(history)),
+        y=_twice([one.degree_of_parallelism or None for one in history.rounds]),
+        mode="lines",
+        line={"color": BLUE[theme], "width": 2},
+        customdata=_twice([[one.number, one.program, _counted(one)] for one in history.rounds]),
+        hovertemplate="round %{customdata[0]:,}: %{y} at once<br>%{customdata[2]}"
+        "<br>%{customdata[1]}<extra></extra>",
     )
     highest = max(max(one.degree_of_parallelism, one.upper or 0, 1) for one in history.rounds)
     return Figure(
@@ -124,7 +124,7 @@ def tuning_deviation(history: History, theme: Theme) -> Figure:
             hovertemplate=f"round %{{x:,}}: %{{y}} {name}<extra></extra>",
         )
         for name, shade, values, width in counts
-        if any(values)
+        if any(values) or name == "re-measured"
     ]
     largest = max((deviation for deviation in deviations if deviation is not None), default=0.0)
     return Figure(
@@ -178,12 +178,13 @@ def tuning_failures(history: History, theme: Theme) -> Figure:
     allowed = Scatter(
         name="timeout allowed",
         uid="timeout allowed",
-        x=numbers,
-        y=[one.timeout_s or None for one in rounds],
-        mode="lines+markers" if len(rounds) == 1 else "lines",
-        line={"color": ink(theme), "shape": "hvh", "width": 1.5},
+        x=_edges(numbers),
+        y=_twice([one.timeout_s or None for one in rounds]),
+        mode="lines",
+        line={"color": ink(theme), "width": 1.5},
         yaxis="y2",
-        hovertemplate="round %{x:,}: a candidate has %{y:.3~g} s<extra></extra>",
+        customdata=_twice(numbers),
+        hovertemplate="round %{customdata:,}: a candidate has %{y:.3~g} s<extra></extra>",
     )
     most = max(sum(one.failures.values()) for one in rounds)
     return Figure(
@@ -220,13 +221,14 @@ def tuning_cpu(history: History, theme: Theme) -> Figure:
     share = Scatter(
         name="CPU use",
         uid="cpu",
-        x=_numbers(history),
-        y=[_percent(one.cpu_share) for one in history.rounds],
-        mode="lines+markers" if len(history.rounds) == 1 else "lines",
-        line={"color": BLUE[theme], "shape": "hvh", "width": 1.5},
+        x=_edges(_numbers(history)),
+        y=_twice([_percent(one.cpu_share) for one in history.rounds]),
+        mode="lines",
+        line={"color": BLUE[theme], "width": 1.5},
+        customdata=_twice(_numbers(history)),
         fill="tozeroy",
         fillcolor=tinted(BLUE[theme]),
-        hovertemplate="round %{x:,}: %{y:.0f} % of the cores<extra></extra>",
+        hovertemplate="round %{customdata:,}: %{y:.0f} % of the cores<extra></extra>",
     )
     return Figure(
         [share],
@@ -246,18 +248,18 @@ def _band(history: History, theme: Theme) -> list[Scatter]:
     if not known:
         return []
     places = [x for x, _, _ in known]
-    shape = {"shape": "hvh", "width": 0}
 
     def edge(name: str, values: Sequence[Any], words: str, **fields: Any) -> Scatter:
         return Scatter(
             name=name,
             uid=name,
             legendgroup="bounds",
-            x=places,
-            y=values,
+            x=_edges(places),
+            y=_twice(values),
             mode="lines",
-            line={**shape, "color": _edge_colour(theme)},
-            hovertemplate=f"after a {words} round %{{x:,}}: %{{y}} at once<extra></extra>",
+            line={"width": 0, "color": translucent(theme)[1]},
+            customdata=_twice(places),
+            hovertemplate=f"after a {words} round %{{customdata:,}}: %{{y}} at once<extra></extra>",
             **fields,
         )
 
@@ -271,10 +273,6 @@ def _band(history: History, theme: Theme) -> list[Scatter]:
             fillcolor=translucent(theme)[1],
         ),
     ]
-
-
-def _edge_colour(theme: Theme) -> str:
-    return translucent(theme)[1]
 
 
 def _layout(
@@ -329,6 +327,16 @@ def _resumption_words(number: int) -> dict[str, Any]:
 
 def _numbers(history: History) -> list[int]:
     return [one.number for one in history.rounds]
+
+
+def _edges(numbers: Sequence[int]) -> list[float]:
+    """Where the steps of these rounds begin and end: a step is as wide as a bar."""
+    return [number + half for number in numbers for half in (-0.5, 0.5)]
+
+
+def _twice(values: Sequence[Any]) -> list[Any]:
+    """The values at ``_edges``."""
+    return [value for value in values for _ in range(2)]
 
 
 def _counted(one: Round) -> str:

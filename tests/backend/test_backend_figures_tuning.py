@@ -216,6 +216,18 @@ def test_another_clock_forgets_the_zoom_of_the_first() -> None:
     assert axes[1]["title"]["text"] == "tuning time (s)"
 
 
+@pytest.mark.parametrize("latencies", [[4.2], [4.2, 3.9], [40.0, 3.0], [900.0, 2.0, 0.5]])
+def test_all_latencies_are_within_the_scale_and_between_few_ticks(latencies: list[float]) -> None:
+    axis = plain(tuning_best([DENSE], trials(DENSE, *latencies), [], Clock.TRIALS, Theme.LIGHT))[
+        "layout"
+    ]["yaxis"]
+    low, high = axis["range"]
+    assert 10**low < min(latencies)
+    assert max(latencies) < 10**high
+    ticks_in_a_decade = {"D1": 9, "D2": 3, None: 1}[axis.get("dtick")]
+    assert (high - low) * ticks_in_a_decade < 8
+
+
 # Rounds
 
 
@@ -226,10 +238,10 @@ def test_the_bounds_stand_behind_the_round_that_they_were_told_for() -> None:
     )
     traces = named(parallelism(told, Theme.LIGHT))
     line = traces["degree of parallelism"]
-    assert (line["x"], line["y"], line["line"]["shape"]) == ([1, 2], [1, 8], "hvh")
+    assert (line["x"], line["y"]) == ([0.5, 1.5, 1.5, 2.5], [1, 1, 8, 8])
     lower, upper = traces["lower bound"], traces["bounds"]
-    assert (lower["x"], lower["y"]) == ([2, 3], [6, 12])
-    assert (upper["x"], upper["y"]) == ([2, 3], [18, 30])
+    assert (lower["x"], lower["y"]) == ([1.5, 2.5, 2.5, 3.5], [6, 6, 12, 12])
+    assert (upper["x"], upper["y"]) == (lower["x"], [18, 18, 30, 30])
     assert upper["fill"] == "tonexty"
     names = list(traces)
     assert names.index("bounds") == names.index("lower bound") + 1
@@ -243,13 +255,21 @@ def test_a_measurer_of_fixed_degree_has_no_band() -> None:
 
 def test_a_round_in_which_nothing_could_be_built_is_a_gap() -> None:
     told = history(measured(1), measured(2, degree_of_parallelism=0, timeout_s=0.0))
-    assert named(parallelism(told, Theme.LIGHT))["degree of parallelism"]["y"] == [1, None]
-    assert named(failures(told, Theme.LIGHT))["timeout allowed"]["y"] == [4.0, None]
+    assert named(parallelism(told, Theme.LIGHT))["degree of parallelism"]["y"] == [1, 1, None, None]
+    assert named(failures(told, Theme.LIGHT))["timeout allowed"]["y"] == [4.0, 4.0, None, None]
 
 
-def test_one_round_can_be_seen() -> None:
+def test_one_round_is_as_wide_as_a_bar() -> None:
     for made in (parallelism, failures, tuning_cpu):
-        assert "markers" in plain(made(history(measured(1)), Theme.LIGHT))["data"][-1]["mode"]
+        assert plain(made(history(measured(1)), Theme.LIGHT))["data"][-1]["x"] == [0.5, 1.5]
+
+
+def test_both_panels_of_the_deviation_are_there_from_the_first_round_on() -> None:
+    told = history(measured(1, outliers=0, remeasured=0, delta_mean=None))
+    assert {trace.get("yaxis", "y") for trace in plain(deviation(told, Theme.LIGHT))["data"]} == {
+        "y",
+        "y2",
+    }
 
 
 def test_a_resumption_is_a_line_between_two_rounds() -> None:
@@ -317,7 +337,7 @@ def test_cpu_use_that_no_system_tells_is_said_to_be_unknown() -> None:
     made = plain(tuning_cpu(history(measured(1, cpu_share=None)), Theme.LIGHT))
     assert made["layout"]["annotations"][0]["text"] == "the CPU's use is not known"
     told = history(measured(1, cpu_share=None), measured(2, cpu_share=0.875))
-    assert named(tuning_cpu(told, Theme.LIGHT))["CPU use"]["y"] == [None, 87.5]
+    assert named(tuning_cpu(told, Theme.LIGHT))["CPU use"]["y"] == [None, None, 87.5, 87.5]
 
 
 # Processes
@@ -446,8 +466,8 @@ async def test_the_best_latency_comes_from_the_trials_over_either_axis(
 async def test_figures_of_rounds_come_from_the_rounds(client: httpx.AsyncClient, job: UUID) -> None:
     made = await get(client, job, "tuning-parallelism?theme=dark")
     line = made["data"][-1]
-    assert (line["x"], line["y"]) == ([1, 2, 3], [1, 2, 3])
-    assert line["customdata"][0][0] == DENSE.name
+    assert line["y"] == [1, 1, 2, 2, 3, 3]
+    assert line["customdata"][0][:2] == [1, DENSE.name]
     assert made["layout"]["shapes"][0]["x0"] == 2.5
     for kind in BY_KIND:
         assert (await get(client, job, kind))["data"][0]["x"]
@@ -470,5 +490,5 @@ async def test_only_so_many_rounds_are_read(
     with sessions.begin() as session:
         session.add_all([round_row(job, number) for number in range(4, MAX_ROUNDS + 11)])
     made = await get(client, job, "tuning-cpu")
-    assert made["data"][0]["x"] == list(range(11, MAX_ROUNDS + 11))
+    assert made["data"][0]["customdata"][::2] == list(range(11, MAX_ROUNDS + 11))
     assert f"of {MAX_ROUNDS + 10:,}" in made["layout"]["xaxis"]["title"]["text"]
