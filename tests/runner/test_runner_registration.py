@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -25,7 +27,10 @@ def test_every_device_is_registered_with_its_own_providers(
     for facts in offered:
         row = rows[facts.name]
         assert row.worker == "host:2"
-        assert Capabilities.model_validate(row.capabilities).providers == list(facts.providers)
+        offer = Capabilities.model_validate(row.capabilities)
+        assert offer.providers == list(facts.providers)
+        tuned = find_spec("tvm") is not None and not facts.simulated
+        assert (offer.kernels is not None) is tuned
         assert row.facts["simulated"] is facts.simulated is is_simulated(facts.name)
         if facts.gpu is not None:
             assert row.facts["gpu"]["sm_count"] == facts.gpu.sm_count
