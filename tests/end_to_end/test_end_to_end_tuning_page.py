@@ -88,7 +88,8 @@ def test_tune_stop_resume_read_and_download(page: Page, stack: Stack, tmp_path: 
     assert after[: len(before)] == before
     expect(rows).to_have_count(len(after))
     expect(rows.first).to_contain_text(WORKLOAD)
-    expect(parallelism.locator(".annotation-text")).to_have_text("resumed")
+    deviation = page.get_by_test_id("figure-tuning-deviation")
+    expect(deviation.locator(".annotation-text")).to_have_text("resumed")
     assert range_of(parallelism) == pytest.approx(zoomed)
     for figure in FIGURES:
         drawn = page.get_by_test_id(f"figure-tuning-{figure}").locator(".js-plotly-plot")
