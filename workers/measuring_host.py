@@ -65,7 +65,7 @@ def _measurer(settings: Settings, name: str, facts: DeviceFacts) -> RemoteMeasur
         facts,
         settings.heartbeat_seconds,
         settings.sweep_seconds,
-        lost_name=lambda: os.kill(os.getpid(), signal.SIGTERM),
+        ended=lambda: os.kill(os.getpid(), signal.SIGTERM),
     )
 
 

@@ -222,12 +222,26 @@ def test_what_is_held_is_renewed_and_what_nobody_begins_is_lost(hosts: Hosts) ->
     held, dropped = hosts.place(2)
     hosts.claim()
     hosts.set(MeasuringOrder, lease_expires_at=func.now() - HOST_MEMORY)
-    assert hosts.claims.renew([held])
+    assert hosts.claims.renew([held]).wanted
     assert hosts.orders.collect([held, dropped], 0.0).lost == {dropped}
     (waiting,) = hosts.place()
     assert not hosts.orders.collect([waiting], 0.0).lost
     hosts.orders.patience_s = 0.0
     assert hosts.orders.collect([waiting], 0.0).lost == {waiting}
+
+
+def test_a_host_learns_that_nobody_waits_any_more(hosts: Hosts) -> None:
+    tickets = hosts.place(2)
+    hosts.claim()
+    hosts.orders.give_up(tickets[:1])
+    assert hosts.claims.renew(tickets).wanted
+    hosts.orders.give_up(tickets)
+    assert not hosts.claims.renew(tickets).wanted
+    later = hosts.place()
+    hosts.claim()
+    assert hosts.claims.renew(later).wanted
+    hosts.set(Job, lease_expires_at=func.now() - HOST_MEMORY)  # who placed it is dead
+    assert not hosts.claims.renew(later).wanted
 
 
 def test_orders_of_an_attempt_that_ended_are_not_measured(hosts: Hosts) -> None:
@@ -259,8 +273,8 @@ def test_only_hosts_that_are_alive_and_alike_take_part(hosts: Hosts) -> None:
     again = RemoteDevice("cpu@other", "host:9")
     hosts.host(again).register(FACTS)
     assert hosts.orders.devices() == [again]
-    assert not hosts.claims.renew([])
-    assert hosts.host(again).renew([])
+    assert not hosts.claims.renew([]).ours
+    assert hosts.host(again).renew([]).ours
 
 
 def test_only_kernels_of_tensor_programs_are_sent(hosts: Hosts) -> None:
@@ -324,9 +338,9 @@ def test_a_host_refuses_what_it_cannot_read_and_measures_on(hosts: Hosts) -> Non
         ):
             row = session.get_one(MeasuringOrder, ticket)
             row.form = {**row.form, **change}
-    lost_name: list[bool] = []
+    ended: list[bool] = []
     measurer = RemoteMeasurer(
-        hosts.claims, hosts.storage, FACTS, 0.05, 0.05, lambda: lost_name.append(True)
+        hosts.claims, hosts.storage, FACTS, 0.05, 0.05, lambda: ended.append(True)
     )
     measurer.start()
     try:
@@ -335,10 +349,10 @@ def test_a_host_refuses_what_it_cannot_read_and_measures_on(hosts: Hosts) -> Non
         (after,) = hosts.place()
         measurer.ring()
         assert _until_all(hosts.orders, [after]) == {after: Failure.LAUNCH}
-        assert not lost_name
+        assert not ended
         hosts.host(RemoteDevice(OTHER.name, "host:9")).register(FACTS)
         deadline = time.monotonic() + 10
-        while not lost_name:
+        while not ended:
             assert time.monotonic() < deadline
             time.sleep(0.01)
     finally:

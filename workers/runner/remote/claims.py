@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -44,6 +44,15 @@ class ClaimedBatch:
     claimed_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """``ours`` unless another one has the name now; ``wanted`` if somebody waits for any of what is
+    held."""
+
+    ours: bool
+    wanted: bool
+
+
 class HostClaims:
     """What ``me`` writes to the database."""
 
@@ -67,9 +76,8 @@ class HostClaims:
                 .on_conflict_do_update(index_elements=[MeasuringHost.name], set_=fields)
             )
 
-    def renew(self, held: Collection[int]) -> bool:
-        """Say that we are there, and still measure what is ``held``. False if another one has the
-        name now."""
+    def renew(self, held: Collection[int]) -> Renewed:
+        """Say that we are there, and still measure what is ``held``."""
         with self._sessions() as session, session.begin():
             ours = session.scalars(
                 update(MeasuringHost)
@@ -77,13 +85,13 @@ class HostClaims:
                 .values(seen_at=func.now())
                 .returning(MeasuringHost.name)
             ).one_or_none()
-            if held:
-                session.execute(
-                    self._claimed()
-                    .where(MeasuringOrder.id.in_(held))
-                    .values(lease_expires_at=func.now() + self._lease)
-                )
-        return ours is not None
+            kept = session.scalars(
+                self._claimed()
+                .where(MeasuringOrder.id.in_(held), _of_the_latest_attempt())
+                .values(lease_expires_at=func.now() + self._lease)
+                .returning(MeasuringOrder.id)
+            ).all()
+        return Renewed(ours is not None, bool(kept))
 
     def leave(self) -> None:
         """We stop: what we hold is lost at once, and nothing new is ordered."""
@@ -112,13 +120,11 @@ class HostClaims:
         with self._sessions(expire_on_commit=False) as session, session.begin():
             batch = session.scalars(
                 select(order.batch)
-                .join(Job, Job.id == order.job_id)
                 .where(
                     order.worker == self._me.worker,
                     order.host == self._me.name,
                     order.state == OrderState.WAITING,
-                    order.fence == Job.fence,
-                    Job.lease_expires_at > func.now(),
+                    _of_the_latest_attempt(),
                 )
                 .order_by(order.id)
                 .limit(1)
@@ -176,4 +182,17 @@ def _batch(rows: Sequence[MeasuringOrder], claimed_s: float) -> ClaimedBatch:
         degree=first.degree,
         timeout_s=first.timeout_s,
         claimed_s=claimed_s,
+    )
+
+
+def _of_the_latest_attempt() -> ColumnElement[bool]:
+    """Orders of an attempt that is being worked on."""
+    return (
+        select(Job.id)
+        .where(
+            Job.id == MeasuringOrder.job_id,
+            Job.fence == MeasuringOrder.fence,
+            Job.lease_expires_at > func.now(),
+        )
+        .exists()
     )

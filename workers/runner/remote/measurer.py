@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from pydantic import ValidationError
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import SQLAlchemyError
 
 from backend.storage import Storage
 from workers.devices.base import DeviceFacts
@@ -39,19 +39,19 @@ class RemoteMeasurer:
         facts: DeviceFacts,
         heartbeat_s: float,
         look_s: float,
-        lost_name: Callable[[], None],
+        ended: Callable[[], None],
     ) -> None:
-        """``lost_name`` is called once another one has our name."""
+        """``ended`` is called if it cannot go on, as another one has its name, say."""
         self._claims, self._storage, self._facts = claims, storage, facts
-        self._heartbeat_s, self._look_s, self._lost_name = heartbeat_s, look_s, lost_name
+        self._heartbeat_s, self._look_s, self._ended = heartbeat_s, look_s, ended
         self._bell, self._stopping = threading.Event(), threading.Event()
         self._held: frozenset[int] = frozenset()
+        self._unwanted: frozenset[int] = frozenset()
 
     def start(self) -> None:
         """Register, and measure from now on."""
-        self._claims.register(self._facts)
         for work in (self._live, self._measure):
-            threading.Thread(target=work, daemon=True, name=f"measuring {work.__name__}").start()
+            threading.Thread(target=self._run, args=(work,), daemon=True).start()
 
     def ring(self) -> None:
         """There may be orders."""
@@ -61,19 +61,41 @@ class RemoteMeasurer:
         """Begin nothing more, and let others have what is not answered."""
         self._stopping.set()
         self._bell.set()
-        self._claims.leave()
+        try:
+            self._claims.leave()
+        except SQLAlchemyError as error:
+            logger.warning("could not hand back what is not answered, its lease will: %s", error)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:  # a thread's end that nobody notices
+            logger.exception("measuring cannot go on")
+        if not self._stopping.is_set():
+            self._stopping.set()
+            self._ended()
 
     def _live(self) -> None:
-        while not self._stopping.wait(self._heartbeat_s):
+        registered = False
+        while not self._stopping.is_set():
             try:
-                ours = self._claims.renew(self._held)
-            except OperationalError as error:
+                if not registered:
+                    self._claims.register(self._facts)
+                    registered = True
+                elif not self._renew():
+                    logger.error("another measuring worker has this one's name; give each its own")
+                    return
+            except SQLAlchemyError as error:
                 logger.warning("no heartbeat: %s", error)
-                continue
-            if not ours and not self._stopping.is_set():
-                logger.error("another measuring worker has this one's name; give each its own")
-                self._stopping.set()
-                self._lost_name()
+            self._stopping.wait(self._heartbeat_s)
+
+    def _renew(self) -> bool:
+        """Whether the name is ours, or does not matter any more."""
+        held = self._held
+        renewed = self._claims.renew(held)
+        if not renewed.wanted:
+            self._unwanted = held
+        return renewed.ours or self._stopping.is_set()
 
     def _measure(self) -> None:
         load = "load_cpu" if self._facts.gpu is None else "load_cuda"
@@ -91,7 +113,7 @@ class RemoteMeasurer:
                     if batch is not None:
                         self._answer(batch, pool, files)
                         continue
-                except OperationalError as error:
+                except SQLAlchemyError as error:
                     logger.warning("the database is unreachable: %s", error)
                 self._bell.wait(self._look_s)
 
@@ -102,7 +124,7 @@ class RemoteMeasurer:
         try:
             files.clear()
             self._measure_batch(batch, pool, files)
-        except OperationalError:
+        except SQLAlchemyError:
             raise
         except Exception as error:  # whatever it is, the next batch may be fine
             logger.exception("a batch of orders could not be measured")
@@ -133,7 +155,7 @@ class RemoteMeasurer:
             batch.timeout_s,
             effort,
             told=tell,
-            expired=self._stopping.is_set,
+            expired=lambda: self._stopping.is_set() or self._unwanted == self._held,
         )
 
 
