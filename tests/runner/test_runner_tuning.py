@@ -179,7 +179,7 @@ def test_a_full_disk_ends_a_job_which_keeps_its_records_and_goes_on(
         attempts.run()
     problem = job_problem(raised.value)
     assert problem is not None
-    assert (problem.kind, "the disk is full" in problem.detail) == ("build", True)
+    assert (problem.kind, "the disk is full" in problem.detail) == ("disk_full", True)
     kept = attempts.candidates
     assert len(kept) == 2
     attempts.act(JobAction.FAIL)

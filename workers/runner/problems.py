@@ -10,7 +10,7 @@ from workers.graph.importers.source import ImportFailure
 from workers.measure.noise import NoisyMachineError
 from workers.measure.parallel.child import ChildError
 from workers.schedulers.base import SchedulerError
-from workers.tuning.kernels.pool import BuildError
+from workers.tuning.kernels.pool import BuildError, DiskFullError
 from workers.tuning.program import ProgramError
 from workers.tuning.session import TuningError
 from workers.tuning.targets import TargetError
@@ -30,6 +30,7 @@ KINDS: tuple[tuple[type[Exception], str], ...] = (
     (UnknownTunerError, "tuner"),
     (TargetError, "device"),
     (TuningError, "tuning"),
+    (DiskFullError, "disk_full"),
     (BuildError, "build"),
     (ChildError, "device"),
 )

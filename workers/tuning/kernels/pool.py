@@ -41,6 +41,10 @@ class BuildError(RuntimeError):
     """Nothing can be built any more: a full disk, or a builder that does not start."""
 
 
+class DiskFullError(BuildError):
+    """There is no room for what is built."""
+
+
 @dataclass(frozen=True, slots=True)
 class Built:
     """What became of an order: a ``library``, with the ``sources`` that were to be kept, or a
@@ -167,7 +171,7 @@ class BuildPool:
             failure = said or Failure.CRASH
             reason = self._reason(failure, child)
         elif said[0] == DISK_FULL:
-            raise BuildError(f"the disk is full, no kernel can be written: {said[1]}")
+            raise DiskFullError(f"the disk is full, no kernel can be written: {said[1]}")
         elif isinstance(said[0], Failure):
             failure, reason = said
         else:
