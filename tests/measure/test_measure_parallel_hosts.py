@@ -91,11 +91,12 @@ FATES = ("answers", "fails", "answers late", "answers twice", "never answers", "
 
 @dataclass
 class Elsewhere:
-    """Other hosts in memory. What becomes of each order is told in advance; everything is slow in
-    that an answer needs one ``collect`` to arrive, and a late one arrives after it was lost."""
+    """Other hosts in memory. What becomes of each order is told in advance; a ``collect`` brings
+    news of at most ``at_once`` of them, and a late answer arrives after its order was lost."""
 
     hosts: list[RemoteDevice]
     fates: Iterator[str]
+    at_once: int = 1
     placed: dict[int, Order] = field(default_factory=dict)
     given_up: set[int] = field(default_factory=set)
     late: list[Answer] = field(default_factory=list)
@@ -120,7 +121,7 @@ class Elsewhere:
     def collect(self, tickets: Collection[int], timeout_s: float) -> Collected:
         answers, lost = self.late, set()
         self.late = []
-        for ticket in list(tickets):
+        for ticket in list(tickets)[: self.at_once]:
             fate = self._open[ticket]
             device = self.placed[ticket].device
             if device not in self.hosts:
@@ -255,7 +256,7 @@ def test_a_host_that_neither_answers_nor_loses_its_orders_is_given_up_at_last() 
 
 
 def test_nothing_is_waited_for_when_the_budget_is_used_up() -> None:
-    elsewhere = Elsewhere(remote(1), iter(["answers", "never answers"]))
+    elsewhere = Elsewhere(remote(1), iter(["answers", "never answers"]), at_once=3)
     told: list[Outcome] = []
     pool = pool_of(elsewhere)
     outcomes = pool.measure(
