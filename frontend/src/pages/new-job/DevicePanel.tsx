@@ -26,10 +26,10 @@ function scheduleWords(values: Values): string {
 function kernelWords(values: Values): string {
   const programs = values.workloads.length;
   const what = ofModel(values)
-    ? "every tensor program of the model"
+    ? "all tensor programs of the model"
     : `${count(programs)} tensor ${programs === 1 ? "program" : "programs"}`;
   const longest = duration(Number(values.budgetSeconds));
-  return `${count(Number(values.trials))} trials for ${what}: at most ${longest} of tuning, then the best are measured again in isolation.`;
+  return `${count(Number(values.trials))} trials in all, for ${what}: at most ${longest} of tuning, then the best are measured again in isolation.`;
 }
 
 /** What the chosen device is, and how long the job may search on it. */

@@ -38,7 +38,7 @@ export function KernelFields({ form, offer }: FormProps & { offer: KernelOffer |
       <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }} spacing="md">
         <NumberInput
           label="Trials"
-          description="Candidates in all, of every program"
+          description="Of all programs together"
           allowDecimal={false}
           allowNegative={false}
           thousandSeparator=","
@@ -68,7 +68,7 @@ export function KernelFields({ form, offer }: FormProps & { offer: KernelOffer |
         />
         <NumberInput
           label="Budget"
-          description="Time to tune, before the best are ranked"
+          description="Time to tune"
           suffix=" s"
           step={60}
           hideControls
