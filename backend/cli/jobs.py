@@ -21,6 +21,7 @@ from backend.jobs.schemas import (
     Provider,
     Purpose,
     SearchMode,
+    StageMeasurer,
     Strategies,
     Threads,
 )
@@ -65,6 +66,7 @@ IosThreads = Annotated[
 ]
 IosMode = Annotated[
     SearchMode,
+    StageMeasurer,
     typer.Option(
         "--ios-mode",
         help="IOS: measure every stage; only those that bounds cannot exclude (the same optimum); "
@@ -96,6 +98,10 @@ UnitGranularity = Annotated[
 
 Kernels = Annotated[
     Provider, typer.Option("--provider", help="Who implements the operators; see `plait devices`.")
+]
+Measuring = Annotated[
+    StageMeasurer,
+    typer.Option("--measurer", help="Stages one at a time, or several beside each other."),
 ]
 AllowNoise = Annotated[
     bool, typer.Option("--allow-noise", help="Measure although the machine is busy.")
@@ -191,6 +197,7 @@ def submit(
     opara_strict: OparaStrict = False,
     granularity: UnitGranularity = "fused",
     provider: Kernels = "aten",
+    measurer: Measuring = "serial",
     allow_noise: AllowNoise = False,
     name: Annotated[str, typer.Option(help="A label for people.")] = "",
     wait: Annotated[bool, typer.Option(help="Follow the job until it is done.")] = False,
@@ -211,6 +218,7 @@ def submit(
             "opara": {"strict": opara_strict},
             "granularity": granularity,
             "provider": provider,
+            "measurer": measurer,
             "allow_noise": allow_noise,
             "name": name,
         },

@@ -28,6 +28,7 @@ from backend.cli.jobs import (
     IosMode,
     IosThreads,
     Kernels,
+    Measuring,
     Model,
     OparaStrict,
     SchedulerNames,
@@ -150,6 +151,7 @@ def schedule(
     opara_strict: OparaStrict = False,
     granularity: UnitGranularity = "fused",
     provider: Kernels = "aten",
+    measurer: Measuring = "serial",
     allow_noise: AllowNoise = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Directory for the artifacts.")
@@ -177,6 +179,7 @@ def schedule(
             opara={"strict": opara_strict},
             granularity=granularity,
             provider=provider,
+            measurer=measurer,
             allow_noise=allow_noise,
         )
     except ValidationError as error:

@@ -20,7 +20,7 @@ from backend.cli.jobs import (
     show_state,
 )
 from backend.cli.output import Json, console, fail, handles_errors, print_json
-from backend.jobs.kernel_options import MAX_TRIALS, MeasurerName
+from backend.jobs.kernel_options import MAX_TRIALS, MeasurerName, MeasuringHosts
 
 MODEL_SUFFIXES = (".onnx", ".pt2", ".pt", ".pth", ".ts", ".zip")
 
@@ -54,6 +54,10 @@ def tune(
         int, typer.Option(min=1, max=MAX_TRIALS, help="Candidates, of all programs together.")
     ] = 64,
     batch_size: Annotated[int, typer.Option(min=1, help="Candidates proposed at once.")] = 64,
+    hosts: Annotated[
+        MeasuringHosts,
+        typer.Option(help="Whose devices measure: the worker's, or all measuring hosts' like it."),
+    ] = "own",
     device: Device = "cpu",
     budget: Annotated[float, typer.Option(help="Seconds to tune.")] = 3600,
     seed: Annotated[int, typer.Option(help="Of tuners that draw at random.")] = 0,
@@ -89,6 +93,7 @@ def tune(
                 "trials": trials,
                 "batch_size": batch_size,
                 "cold": cold,
+                "hosts": hosts,
             },
         },
     )
