@@ -36,7 +36,8 @@ types-dashboard: dev .stamps/openapi
 # torch's threads would only fight there. The longest files come first, so that both processes end
 # together. The other tests time what they run or look at all of the machine, and have it for
 # themselves.
-SIDE_BY_SIDE := $(patsubst %,tests/end_to_end/test_end_to_end_%.py,jobs browser model_page) \
+SIDE_BY_SIDE := $(patsubst %,tests/end_to_end/test_end_to_end_%.py,jobs browser model_page tuning hosts \
+  tuning_page) \
   $(addprefix tests/,graph zoo schedulers alternatives backend runner cli schedules architecture \
   deploy hardware tuning) \
   $(wildcard $(addprefix tests/devices/test_devices_,sim*.py cuda*.py providers_aten.py \

@@ -3,6 +3,7 @@ a zip for each program."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -93,9 +94,9 @@ def run_tuning(spec: JobSpec, source: ModelSource | None, place: TuningPlace) ->
     spread = _spread(kernels, facts, place, reporter)
     with open_session(options, measurer, [spec.device], place.workdir, spread=spread) as session:
         place.store.enter_tuning()
-        told.begin(earlier)
         spent_s = earlier[-1].ended_s if earlier else 0.0
         deadline = time.monotonic() + spec.budget_seconds - spent_s
+        told.begin(earlier, deadline)
         complete = session.tune(told, earlier, lambda: time.monotonic() >= deadline)
         place.store.enter_verifying()
         reporter.step("verifying", 0, 0, "building the best again and measuring them in isolation")
@@ -276,10 +277,12 @@ class _Told:
         self._names: Mapping[str, str] = {one.program: one.name for one in found.programs}
         self._trials = sum(len(record.trials) for record in earlier)
         self._began, self._before = time.monotonic(), self._trials
+        self._deadline = math.inf
         self._kernels = 0
 
-    def begin(self, earlier: list[RoundRecord]) -> None:
-        """Before the first round of this attempt."""
+    def begin(self, earlier: list[RoundRecord], deadline: float) -> None:
+        """Before the first round of this attempt, which ends at ``deadline`` at the latest."""
+        self._deadline = deadline
         if earlier:
             self._reporter.log(
                 f"goes on after {self._trials} trials in {len(earlier)} rounds, which are kept"
@@ -328,13 +331,15 @@ class _Told:
     def _progress(self, record: RoundRecord) -> JobProgress:
         done, wanted = self._trials, self._options.trials
         fresh = done - self._before
-        pace = (time.monotonic() - self._began) / fresh if fresh else None
+        now = time.monotonic()
+        pace = (now - self._began) / fresh if fresh else None
+        left_s = max(0.0, self._deadline - now)
         return JobProgress(
             stage="tuning",
             step=done,
             steps=wanted,
             message=f"{self._names[record.program]}: {record.degree_of_parallelism} at once",
-            eta_seconds=None if pace is None else pace * (wanted - done),
+            eta_seconds=None if pace is None else min(pace * (wanted - done), left_s),
         )
 
     def _profile_key(self, record: KernelRecord) -> ProfileKey:
