@@ -24,8 +24,10 @@ from support.services import libpq_url
 from end_to_end.conftest import Stack
 
 SCHEDULERS = ["sequential", "greedy", "ios"]
-FAST = {"device": "cpu", "budget_seconds": 20, "schedulers": SCHEDULERS}
-FAST_OPTIONS = [option for name in SCHEDULERS for option in ("--scheduler", name)]
+FAST = {"device": "cpu", "budget_seconds": 8, "schedulers": SCHEDULERS}
+FAST_OPTIONS = [
+    "--budget", "8", *(option for name in SCHEDULERS for option in ("--scheduler", name)),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ class Chain(nn.Sequential):
     """Blocks one after another, no two alike: operators that take next to no time, and a search
     over them that takes some seconds."""
 
-    def __init__(self, length: int = 4) -> None:
+    def __init__(self, length: int = 3) -> None:
         widths = [16 + 4 * index for index in range(length)]
         fed = [3, *(3 * width for width in widths)]
         super().__init__(*map(Block, fed[:-1], widths))
