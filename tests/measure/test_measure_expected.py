@@ -147,6 +147,7 @@ def test_on_a_cpu_providers_are_compared_by_runs_of_the_whole_model() -> None:
             [StreamSchedule("test", tuple(placed)) for placed in placements]
         )
         assert oracle.measured <= 3  # the ceilings, no unit
+        assert list(oracle.unusable) == ["none of that name"]
     finally:
         device.close()
     assert all(0 < latency_ms < 1e3 for latency_ms in found[:2])

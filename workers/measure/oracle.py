@@ -75,6 +75,8 @@ class MeasuringOracle:
         self._measurer = measurer or self._alone_measurer
         self._provider, self._others = provider, tuple(others)
         self._failed = MemoryIndex()
+        self.unusable: Mapping[str, str] = {}
+        """The providers that cannot run the model as it is expected, by name, and why."""
         self.measured = 0
         """Stages that were measured; the others were known."""
         self.looked_up = 0
@@ -185,6 +187,7 @@ class MeasuringOracle:
         if not self._others:
             return CpuExpectation(self._graph, facts.parallelism, self._units_alone, bytes_per_s)
         times = UnitTimes(self._device, self._graph, self._weights, self._provider, self._deadline)
+        self.unusable = times.failures
         known: dict[str | None, dict[str, Layout]] = {}
 
         def layouts(provider: str | None) -> dict[str, Layout]:

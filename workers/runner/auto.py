@@ -169,6 +169,8 @@ def mixed(
         raise
     except DeviceError as error:
         proposal = str(error)
+    for provider, reason in oracle.unusable.items():
+        reporter.log(f"{MIXED} has no kernels of {provider}: {reason}")
     if isinstance(proposal, str):
         reporter.log(f"{MIXED} is skipped: {proposal}")
         return [], [Skipped(MIXED, proposal)]

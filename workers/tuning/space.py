@@ -35,10 +35,6 @@ except ImportError as error:
     raise ImportError("tuning needs TVM: pip install 'plait[tvm]'") from error
 
 
-def load_tvm() -> None:
-    """What a process calls that is there to have TVM loaded: importing this module did it."""
-
-
 class SpaceError(ValueError):
     """A program or target that has no design space here; says which, why and what to do."""
 
