@@ -50,7 +50,7 @@ class KernelProgram(_Strict):
 
 class KernelMeasurer(_Strict):
     """How candidates are measured; ``form`` is whose REACT decides how many are in flight at once,
-    and only ``doppler`` has one."""
+    ``calibrator`` whose Calibrator corrects their latencies, and only ``doppler`` has them."""
 
     kind: MeasurerName = "doppler"
     degree: Annotated[
@@ -66,6 +66,13 @@ class KernelMeasurer(_Strict):
         Literal["paper", "published"],
         Field(description="the paper's equations, or what its published code does"),
     ] = "paper"
+    calibrator: Annotated[
+        Literal["pooled", "paper", "published"],
+        Field(
+            description="what several rounds told corrects latencies, or each round by itself: by "
+            "the paper's equations, or as its published code does"
+        ),
+    ] = "pooled"
 
 
 class KernelOptions(_Strict):

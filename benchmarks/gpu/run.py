@@ -5,12 +5,14 @@
     python3 benchmarks/gpu/run.py --out DIR3 contenders-1
     python3 benchmarks/gpu/run.py --out DIR4 contenders-8
     python3 benchmarks/gpu/run.py --out DIR5 contenders-32
+    python3 benchmarks/gpu/run.py --out DIR6 doppler
 
 The first call may end before its last steps; the second runs those alone. The others compare every
-scheduler, what ``auto`` adds, and ``torch.compile``, at one batch size each; they run only if they
-are named.
+scheduler, what ``auto`` adds, and ``torch.compile``, at one batch size each, and the measurers of
+kernel tuning; they run only if they are named.
 
-Needs this repository and PyTorch, NumPy and NetworkX, nothing else. Each step is guarded: one that
+Needs this repository and PyTorch, NumPy and NetworkX, nothing else; ``doppler`` needs TVM and nvcc,
+too. Each step is guarded: one that
 fails does not hide the others, and after one that hangs or breaks the GPU for its process, a new
 process does the rest. Written into DIR, after every step:
 ``results.json`` (an environment stamp and what each step found), ``log.txt``, ``profiles.jsonl``
@@ -29,12 +31,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
 import checks  # noqa: E402  # the repository must be found first
 import contenders  # noqa: E402
 import probes  # noqa: E402
 import speed  # noqa: E402
+import tuning  # noqa: E402
 from bench import Bench, Step  # noqa: E402
 
 STEPS = (
@@ -56,7 +59,10 @@ STEPS = (
     Step("suite", 90, checks.suite, needs="real"),
     Step("astray", 60, checks.astray, needs="real"),
 )
-NAMED = tuple(Step(f"contenders-{batch}", 520, contenders.at_batch(batch)) for batch in (1, 8, 32))
+NAMED = (
+    *(Step(f"contenders-{batch}", 520, contenders.at_batch(batch)) for batch in (1, 8, 32)),
+    Step("doppler", 520, tuning.measurers),
+)
 """In the order of what would be missed most, each with the seconds that it should take at most.
 Nothing is traced before it is timed: once CUPTI was in use, it slows down every launch of the
 process."""

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from workers.measure.parallel.calibrator import (
-    Scaling,
+    CONTENDERS,
     Selection,
     find_outliers,
     mean_deviation,
@@ -169,6 +169,8 @@ def test_the_sample_is_drawn_evenly_and_by_its_seed() -> None:
     assert times.sum() == 500 * 4
     assert 60 < times.min() <= times.max() < 145  # 100 on average, give or take 9
     assert select_remeasurements([], [], 0) == Selection((), ())
+    assert len(select_remeasurements(latencies, durations, 0, count=1).candidates) == 1
+    assert select_remeasurements(latencies, durations, 0, count=0) == Selection((), ())
 
 
 def test_the_mean_deviation() -> None:
@@ -213,17 +215,17 @@ def test_the_papers_scaling_is_its_equation_and_uniform(
 
 def test_the_published_scaling_leaves_the_remeasured_their_better_latency() -> None:
     latencies, remeasured = [10.0, 10.0, 10.0, 20.0], {0: 8.0, 1: 11.0}
-    assert scale_latencies(latencies, remeasured, 0.1, Scaling.PUBLISHED) == [8, 10, 9, 18]
-    assert scale_latencies(latencies, remeasured, 0.1, Scaling.PAPER) == [9, 9, 9, 18]
-    assert scale_latencies(latencies, remeasured, 0.24, Scaling.PUBLISHED)[3] == pytest.approx(15.2)
+    assert scale_latencies(latencies, remeasured, 0.1, published=True) == [8, 10, 9, 18]
+    assert scale_latencies(latencies, remeasured, 0.1) == [9, 9, 9, 18]
+    assert scale_latencies(latencies, remeasured, 0.24, published=True)[3] == pytest.approx(15.2)
     for delta in (0.25, 0.4, 2.0):
-        assert scale_latencies(latencies, remeasured, delta, Scaling.PUBLISHED) == [8, 10, 10, 20]
+        assert scale_latencies(latencies, remeasured, delta, published=True) == [8, 10, 10, 20]
 
 
-@pytest.mark.parametrize("scaling", list(Scaling))
+@pytest.mark.parametrize("published", [False, True])
 @pytest.mark.parametrize("delta", [math.nan, 1.0, 3.0, math.inf, 0.0])
-def test_a_deviation_that_says_nothing_scales_nothing(scaling: Scaling, delta: float) -> None:
-    assert scale_latencies([10.0, 20.0], {}, delta, scaling) == [10, 20]
+def test_a_deviation_that_says_nothing_scales_nothing(published: bool, delta: float) -> None:
+    assert scale_latencies([10.0, 20.0], {}, delta, published) == [10, 20]
 
 
 def test_scaling_refuses_what_is_no_latency() -> None:
@@ -248,13 +250,22 @@ def test_scaling_refuses_what_is_no_latency() -> None:
     ],
 )
 def test_how_many_are_ranked(candidates: int, share: float, count: int) -> None:
-    assert len(select_ranked([1.0] * candidates, share)) == count
+    assert len(select_ranked([1.0] * candidates, share, contending=0)) == count
+
+
+def test_those_close_to_the_best_are_ranked_beside_the_share() -> None:
+    latencies = [1.2, 1.0, 1.1, 1.11, math.inf, 1.05]
+    assert select_ranked(latencies) == (1, 5, 2)
+    assert select_ranked(latencies, contending=0.15) == (1, 5, 2, 3)
+    assert select_ranked(latencies, contending=0) == (1,)
+    assert len(select_ranked([1.0] * 64)) == CONTENDERS
+    assert len(select_ranked([1.0] * 64, share=0.5)) == 32
 
 
 def test_the_best_are_ranked_first_and_failures_never() -> None:
     latencies = [3.0, math.inf, 1.0, 2.0, 1.0, math.inf]
     assert select_ranked(latencies, share=0.5) == (2, 4, 3)
-    assert select_ranked(latencies) == (2,)
+    assert select_ranked(latencies) == (2, 4)
     assert select_ranked(latencies, share=1.0) == (2, 4, 3, 0)
     assert select_ranked([math.inf] * 300) == ()
     assert select_ranked([]) == ()

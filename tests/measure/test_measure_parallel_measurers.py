@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.subjects import Crowded, Ending, Spinning
 
 from workers.measure.effort import Effort
 from workers.measure.measurement import Failure
+from workers.measure.parallel.calibrator import REMEASURED_SHARE, CalibratorForm
 from workers.measure.parallel.doppler import DopplerMeasurer
 from workers.measure.parallel.fixed import FixedMeasurer
 from workers.measure.parallel.pool import WorkerPool
+from workers.measure.parallel.ranking import measured_in_turns
 from workers.measure.parallel.react import Branch, Cause, ReactPolicy
-from workers.measure.parallel.rounds import ParallelRound, SubjectMeasurer
+from workers.measure.parallel.rounds import ParallelRound, SubjectMeasurer, Taken
+from workers.measure.parallel.subject import Subject
 
 EFFORT = Effort(target_ms=5, limit_ms=20, min_repeats=3, max_repeats=5, warm_up_ms=5)
 SMALL = ReactPolicy(max_dp=3)
@@ -24,7 +30,12 @@ SMALL = ReactPolicy(max_dp=3)
 MEASURERS: dict[str, Callable[[WorkerPool], SubjectMeasurer]] = {
     "serial": lambda pool: FixedMeasurer(pool, 1, EFFORT),
     "naive": lambda pool: FixedMeasurer(pool, 3, EFFORT),
-    "doppler": lambda pool: DopplerMeasurer(pool, EFFORT, SMALL),
+    **{
+        f"doppler, {form}": lambda pool, form=form: DopplerMeasurer(
+            pool, EFFORT, SMALL, calibrator=form
+        )
+        for form in CalibratorForm
+    },
 }
 
 
@@ -91,7 +102,9 @@ def test_nothing_to_measure_is_no_round(measurer: SubjectMeasurer) -> None:
 
 def test_doppler_measures_more_at_once_while_that_is_accurate(pool: WorkerPool) -> None:
     """A thread's own clock does not count what others do."""
-    measurer = DopplerMeasurer(pool, EFFORT, ReactPolicy(max_dp=3, tau=0.5))
+    measurer = DopplerMeasurer(
+        pool, EFFORT, ReactPolicy(max_dp=3, tau=0.5), calibrator=CalibratorForm.PAPER
+    )
     rounds: list[ParallelRound] = []
     measurer.measure([Spinning(2.0)] * 10, rounds.append)
     assert [one.degree_of_parallelism for one in rounds] == [1, 3, 3, 3]
@@ -130,9 +143,58 @@ def test_it_goes_on_from_the_state_of_another(pool: WorkerPool) -> None:
     assert (rounds[0].number, rounds[0].degree_of_parallelism) == (2, 3)
 
 
-def test_the_best_are_ranked_by_measuring_them_alone(pool: WorkerPool) -> None:
-    measurer = DopplerMeasurer(pool, EFFORT, SMALL)
-    subjects = [Spinning(4.0), Spinning(2.0), Ending(1.0, "crash")]
-    ranked = measurer.rank(subjects, [4.0, 2.0, math.inf])
-    assert list(ranked) == [1], "one percent of three, and at least one"
-    assert ranked[1].alone_ms == pytest.approx(2.0, rel=0.3)
+def test_what_several_rounds_told_decides_how_much_is_measured_again(pool: WorkerPool) -> None:
+    """A fifth of what was measured beside others, over all rounds, and of the first round one."""
+    measurer = DopplerMeasurer(pool, EFFORT, ReactPolicy(max_dp=2, tau=9.0))
+    rounds: list[ParallelRound] = []
+    found = measurer.measure([Spinning(1.0)] * 21, rounds.append)
+    assert [one.degree_of_parallelism for one in rounds] == [1, *[2] * 10]
+    again = [one.remeasured - one.outliers for one in rounds]
+    assert again[:2] == [0, 1]
+    assert sum(again) == pytest.approx(20 * REMEASURED_SHARE, abs=1)
+    for taken in found:
+        assert taken is not None
+        if taken.alone_ms is not None:
+            assert taken.latency_ms == taken.alone_ms
+    pairs = [one for one in found if one is not None and one.alone_ms is not None]
+    assert [(pair.beside_ms, pair.alone_ms) for pair in measurer.evidence.pairs] == [
+        (one.device_ms, one.alone_ms) for one in pairs
+    ]
+
+
+@given(st.lists(st.floats(0.1, 10.0), min_size=1, max_size=12), st.randoms(use_true_random=False))
+def test_the_best_are_measured_in_turns_until_they_fall_behind(
+    latencies: list[float], chance: Random
+) -> None:
+    """With noise that is small beside what they differ by, the best stay to the end, and each has
+    the median of its passes."""
+    passes: list[list[Spinning]] = []
+
+    def isolated(subjects: Sequence[Subject]) -> list[Taken]:
+        chosen = [subject for subject in subjects if isinstance(subject, Spinning)]
+        passes.append(chosen)
+        noisy = [one.ms * chance.uniform(0.99, 1.01) for one in chosen]
+        return [Taken(ms, ms, ms, ms, runs_ms=(ms,)) for ms in noisy]
+
+    subjects = [Spinning(ms) for ms in latencies]
+    found = measured_in_turns(isolated, subjects, passes=3, contending=0.1)
+    assert passes[0] == subjects
+    assert len(passes) == 3
+    best = min(latencies)
+    for ms, taken in zip(latencies, found, strict=True):
+        assert taken.latency_ms == pytest.approx(ms, rel=0.011)
+        if ms < 1.07 * best:
+            assert len(taken.runs_ms) == 3
+        if ms > 1.13 * best:
+            assert len(taken.runs_ms) == 1
+
+
+def test_who_fails_once_is_not_ranked_again() -> None:
+    told = iter([[Taken(2.0, runs_ms=(2.0,)), failing()], [failing()]])
+    found = measured_in_turns(lambda subjects: next(told), [Spinning(2.0), Spinning(1.0)], 2)
+    assert [one.failure for one in found] == [Failure.CRASH, Failure.CRASH]
+    assert measured_in_turns(lambda subjects: [], []) == []
+
+
+def failing() -> Taken:
+    return Taken(math.inf, failure=Failure.CRASH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,7 @@ from workers.measure.parallel.subject import Outcome
 from workers.tuning.kernels.arguments import (
     ProgramArguments,
     UnknownArguments,
-    aligned,
-    empty,
+    placed,
     write_reference,
 )
 from workers.tuning.kernels.build import BuildOrder
@@ -161,12 +161,34 @@ def test_a_reference_is_computed_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "int32"])
 def test_memory_for_kernels_is_aligned_and_spoilt(dtype: str) -> None:
-    made = empty(TensorSpec("A", (3, 5), dtype))
-    copied = aligned(np.ones((3, 5), dtype))
-    assert made.ctypes.data % 64 == copied.ctypes.data % 64 == 0
-    assert (copied == 1).all()
-    spoilt = np.isnan(made) if dtype == "float32" else made == np.iinfo(dtype).min
-    assert spoilt.all()
+    """And where one array ends the next one begins, so that every process has the same layout."""
+    inputs = [np.arange(15, dtype=dtype).reshape(3, 5), np.array(7, dtype)]
+    arrays = placed(inputs, [TensorSpec("A", (3, 5), dtype), TensorSpec("B", (700_000,), dtype)])
+    for array, given in zip(arrays, inputs, strict=False):
+        np.testing.assert_array_equal(array, given)
+    for array, shape in zip(arrays[2:], [(3, 5), (700_000,)], strict=True):
+        assert array.shape == shape
+        spoilt = np.isnan(array) if dtype == "float32" else array == np.iinfo(dtype).min
+        assert spoilt.all()
+    ends = [(array.ctypes.data, array.ctypes.data + array.nbytes) for array in arrays]
+    assert all(begin % 64 == 0 for begin, _ in ends)
+    assert all(0 < begin - end <= 2048 for (_, end), (begin, _) in pairwise(ends))
+    assert ends[0][0] % (2 << 20) == 0
+    assert placed([], []) == ()
+
+
+def test_memory_for_kernels_is_of_huge_pages() -> None:
+    if "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
+        pytest.skip("the system has none")
+    (array,) = placed([], [TensorSpec("A", (4 << 20,), "int8")])
+    sizes = {}
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        head, _, rest = line.partition(" ")
+        if "-" in head and not head.endswith(":"):
+            low, high = (int(end, 16) for end in head.split("-"))
+        elif head == "AnonHugePages:" and low <= array.ctypes.data < high:
+            sizes[low] = int(rest.split()[0])
+    assert sum(sizes.values()) >= 4096
 
 
 def test_counters_count_where_the_kernel_offers_them() -> None:

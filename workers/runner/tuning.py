@@ -18,6 +18,7 @@ from workers.devices.base import DeviceError, DeviceFacts
 from workers.graph.importers.sandbox import SandboxLimits
 from workers.graph.importers.source import ModelSource
 from workers.measure.measurement import Failure, Measurement
+from workers.measure.parallel.calibrator import CalibratorForm
 from workers.measure.parallel.hosts import HostsPool, Orders
 from workers.measure.parallel.pool import MeasuringPool
 from workers.measure.parallel.react import ReactForm
@@ -87,6 +88,7 @@ def run_tuning(spec: JobSpec, source: ModelSource | None, place: TuningPlace) ->
         MeasurerKind(kernels.measurer.kind),
         kernels.measurer.degree,
         ReactForm(kernels.measurer.form),
+        CalibratorForm(kernels.measurer.calibrator),
     )
     earlier = records.earlier()
     told = _Told(records, place, reporter, found, options, facts, earlier)

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from workers.measure.parallel.evidence import Evidence, Pair
 from workers.measure.parallel.react import ReactPolicy, Transition, reach
 from workers.measure.parallel.rounds import ParallelRound, Taken
 from workers.measure.parallel.subject import Outcome, Reading
@@ -121,6 +122,26 @@ def record_round(
         trials=records,
         spans=(*_build_spans(first_trial, decided, clock), *_spans(found, trials, clock)),
     )
+
+
+def learned(evidence: Evidence, record: RoundRecord) -> Evidence:
+    """The program's evidence after this round of it: what its measurer had then, too."""
+    degree = record.degree_of_parallelism
+    if degree <= 1:
+        return evidence
+    devices = {span.trial: span.device for span in record.spans if span.kind is SpanKind.PARALLEL}
+    # What failed beside others was measured alone only, and has the same latency as both.
+    beside = [
+        trial
+        for trial in record.trials
+        if trial.device_ms is not None and trial.device_ms != trial.alone_ms
+    ]
+    pairs = [
+        Pair(degree, devices[trial.trial], trial.device_ms, trial.alone_ms)
+        for trial in beside
+        if trial.device_ms is not None and trial.alone_ms is not None
+    ]
+    return evidence.after(len(beside), pairs)
 
 
 def _measured_trials(first_trial: int, decided: Sequence[Decided]) -> list[int]:

@@ -22,10 +22,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workers.measure.effort import USUAL, Effort, never
-from workers.measure.parallel.calibrator import RANKED_SHARE, Scaling, select_ranked
-from workers.measure.parallel.doppler import Calibration, DopplerMeasurer
+from workers.measure.parallel.calibrator import (
+    RANKED_SHARE,
+    CalibratorForm,
+    contending_within,
+    select_ranked,
+)
+from workers.measure.parallel.doppler import DopplerMeasurer
+from workers.measure.parallel.evidence import Evidence
 from workers.measure.parallel.fixed import FixedMeasurer
 from workers.measure.parallel.pool import MeasuringPool, WorkerPool
+from workers.measure.parallel.ranking import measured_in_turns
 from workers.measure.parallel.react import ReactForm, ReactPolicy, ReactState
 from workers.measure.parallel.rounds import ParallelRound, SubjectMeasurer, Taken
 from workers.measure.statistics import median_interval
@@ -36,7 +43,7 @@ from workers.tuning.kernels.source import Source, TracedSource
 from workers.tuning.kernels.subject import KernelSubject
 from workers.tuning.program import TensorProgram
 from workers.tuning.programs.catalog import family_of
-from workers.tuning.recording import RoundClock, record_round, usable_cores
+from workers.tuning.recording import RoundClock, learned, record_round, usable_cores
 from workers.tuning.records import KernelRecord, RankedRecord, RoundRecord, Told
 from workers.tuning.targets import KernelTarget
 from workers.tuning.task_scheduler import Standing, choose
@@ -66,12 +73,12 @@ class MeasurerKind(StrEnum):
 class MeasurerOptions:
     """``degree`` is how many candidates are in flight at once on each device: of ``naive`` always,
     of ``doppler`` at most; 0 stands for the cores of this machine, or 64 on a GPU. ``form`` and
-    ``scaling`` say whose REACT and whose Eq. 5; only ``doppler`` has them."""
+    ``calibrator`` say whose REACT and whose Calibrator; only ``doppler`` has them."""
 
     kind: MeasurerKind = MeasurerKind.DOPPLER
     degree: int = 0
     form: ReactForm = ReactForm.PAPER
-    scaling: Scaling = Scaling.PAPER
+    calibrator: CalibratorForm = CalibratorForm.POOLED
     effort: Effort = USUAL
 
 
@@ -160,7 +167,7 @@ def make_measurer(
             pool,
             measurer.effort,
             ReactPolicy(measurer.form, max_dp=most),
-            calibration=Calibration(scaling=measurer.scaling, ranked_share=options.ranked_share),
+            calibrator=measurer.calibrator,
             seed=options.seed,
             alone=builds.paused,
         )
@@ -180,6 +187,7 @@ class _Search:
     """By candidate, in the order of trials; infinite what failed."""
     traces: dict[str, str] = field(default_factory=dict)
     trials: dict[str, int] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
 
     @cached_property
     def tuner(self) -> Tuner:
@@ -197,6 +205,7 @@ class _Search:
             self.latencies[trial.candidate] = told
             self.traces[trial.candidate] = trial.trace
             self.trials[trial.candidate] = trial.trial
+        self.evidence = learned(self.evidence, record)
 
     def tell(self, proposed: Sequence[Candidate], measured: Sequence[str]) -> None:
         """The tuner all that it proposed: what was never measured has failed. ``measured`` is what
@@ -413,6 +422,8 @@ class TuningSession:
             if built.library is not None:
                 subjects.append(self._subject(search, built.library))
         rounds: list[ParallelRound] = []
+        if isinstance(self._measurer, DopplerMeasurer):
+            self._measurer.evidence = search.evidence
         found = self._measurer.measure(subjects, rounds.append, expired) if subjects else []
         measured = iter(found)
         decided: list[tuple[Candidate, Built, Taken]] = []
@@ -456,7 +467,8 @@ class TuningSession:
         latencies = [search.latencies[key] for key in keys]
         ranked: list[RankedRecord] = []
         while all(one.failure is not None for one in ranked):
-            best = select_ranked(latencies, self._options.ranked_share)
+            within = contending_within(search.evidence.doubt)
+            best = select_ranked(latencies, self._options.ranked_share, within)
             if not best:
                 break
             ranked += self._measured_alone(search, [keys[place] for place in best])
@@ -481,7 +493,9 @@ class TuningSession:
         ]
         built = [future.result() for future in self._builds.build(orders)]
         libraries = [one.library for one in built if one.library is not None]
-        taken = iter(self._measurer.isolated([self._subject(search, path) for path in libraries]))
+        subjects = [self._subject(search, path) for path in libraries]
+        within = contending_within(search.evidence.doubt)
+        taken = iter(measured_in_turns(self._measurer.isolated, subjects, contending=within))
         found = []
         for key, one in zip(keys, built, strict=True):
             got = next(taken) if one.library is not None else _unbuilt(one)

@@ -24,6 +24,12 @@ REMEASURED_SHARE = 0.2
 RANKED_SHARE = 0.01
 """K over all candidates (Sections 4.3 and 5.3)."""
 
+CONTENDING = 0.1
+"""How much slower than the best a candidate may seem and yet be ranked beside the K, at least."""
+
+CONTENDERS = 8
+"""As many at most are ranked for that."""
+
 PUBLISHED_SCALING_LIMIT = 0.25
 """The published code scales by no δ_mean from here on; the paper has no limit."""
 
@@ -31,9 +37,11 @@ _SAME = 1e-9
 """Ratios that differ by less, relatively, differ by rounding."""
 
 
-class Scaling(StrEnum):
-    """Whose Eq. 5: the paper's for all candidates, or the published code's for some."""
+class CalibratorForm(StrEnum):
+    """How a round is calibrated: with what several rounds have told (``evidence``), or from itself
+    alone, by the paper's Eq. 5 for all candidates or by the published code's for some."""
 
+    POOLED = "pooled"
     PAPER = "paper"
     PUBLISHED = "published"
 
@@ -101,13 +109,16 @@ def select_remeasurements(
     latencies: Sequence[float],
     durations: Sequence[float],
     seed: int,
-    zeta: float = REMEASURED_SHARE,
+    count: int | None = None,
     threshold: float = OUTLIER_SCORE,
 ) -> Selection:
     """Which of a round's successful candidates to re-measure: all outliers, and as many of the
-    others, drawn without replacement, as Eq. 3 asks for. The same for the same ``seed``."""
+    others, drawn without replacement, as Eq. 3 asks for, or as make ``count`` together. The same
+    for the same ``seed``."""
     outliers = find_outliers(latencies, durations, threshold)
-    missing = remeasurement_count(len(outliers), len(latencies), zeta) - len(outliers)
+    if count is None:
+        count = remeasurement_count(len(outliers), len(latencies))
+    missing = max(0, count - len(outliers))
     others = sorted(set(range(len(latencies))) - set(outliers))
     drawn = np.random.default_rng(seed).choice(len(others), missing, replace=False)
     return Selection(outliers, tuple(sorted(others[place] for place in drawn.tolist())))
@@ -133,13 +144,13 @@ def scale_latencies(
     latencies: Sequence[float],
     remeasured: Mapping[int, float],
     delta_mean: float,
-    scaling: Scaling = Scaling.PAPER,
+    published: bool = False,
 ) -> list[float]:
     """The latencies to report to the tuner, Eq. 5: r · (v - v · δ_mean). As r · v = l this is
     l · (1 - δ_mean), the same factor for all, though the paper calls it adjusted for each.
 
-    ``paper``: every candidate, also the re-measured. ``published``: those that were re-measured
-    get the smaller of their two latencies, the others are scaled if δ_mean < 0.25.
+    The paper scales every candidate, also the re-measured. ``published``: those that were
+    re-measured get the smaller of their two latencies, the others are scaled if δ_mean < 0.25.
 
     Nothing is scaled if δ_mean is unknown (NaN), or 1 and more, where Eq. 5 leaves no positive
     latency: that needs isolated latencies of twice the parallel ones, which no interference gives.
@@ -149,7 +160,6 @@ def scale_latencies(
     _check_positive("latency", latencies)
     if delta_mean < 0:
         raise ValueError(f"δ_mean is {delta_mean}, a mean of magnitudes is not negative")
-    published = scaling is Scaling.PUBLISHED
     limit = PUBLISHED_SCALING_LIMIT if published else 1.0
     factor = 1 - delta_mean if delta_mean < limit else 1.0
     return [
@@ -158,9 +168,21 @@ def scale_latencies(
     ]
 
 
-def select_ranked(latencies: Sequence[float], share: float = RANKED_SHARE) -> tuple[int, ...]:
+def contending_within(doubt: float) -> float:
+    """How much slower than the best a candidate may seem and yet be it, where two measurements of
+    one candidate differ by ``doubt`` on average, as a share: both may be off by as much."""
+    return max(CONTENDING, 2 * doubt)
+
+
+def select_ranked(
+    latencies: Sequence[float], share: float = RANKED_SHARE, contending: float = CONTENDING
+) -> tuple[int, ...]:
     """The top K to measure once more in isolation when tuning is over, best first; of equal ones
     the earlier. K = ⌈share · |C|⌉ and at least 1.
+
+    Departure: of 64 candidates the paper's K is one, and then nothing is ranked. Here those that
+    are within ``contending`` of the best are taken too, up to ``CONTENDERS`` in all; 0 is the
+    paper's K alone.
 
     ``latencies`` has all of C, infinite where a candidate failed: those count for K and are never
     selected. Raises ValueError for a share outside 0 … 1 and for a latency that is neither
@@ -170,8 +192,13 @@ def select_ranked(latencies: Sequence[float], share: float = RANKED_SHARE) -> tu
         raise ValueError(f"the share of candidates to rank is {share}, not between 0 and 1")
     measured = [place for place, latency in enumerate(latencies) if latency != math.inf]
     _check_positive("latency", [latencies[place] for place in measured])
+    order = sorted(measured, key=lambda place: latencies[place])
     count = max(1, math.ceil(share * len(latencies) - _SAME))
-    return tuple(sorted(measured, key=lambda place: latencies[place])[:count])
+    if contending and order:
+        limit = (1 + contending) * latencies[order[0]]
+        near = sum(latencies[place] <= limit for place in order)
+        count = max(count, min(near, CONTENDERS))
+    return tuple(order[:count])
 
 
 def _check_positive(noun: str, values: Sequence[float]) -> None:

@@ -2,8 +2,8 @@
 
 A batch is measured in rounds of ``d_p`` candidates on each device (Algorithm 1). After a round the
 Calibrator (Section 4.3, Algorithm 2) measures what failed and what looks disturbed again in
-isolation, tells the tuner latencies that are scaled by what it learned, and has REACT choose the
-next ``d_p``.
+isolation, calibrates what the tuner is told by what that says, from this round alone as in the
+paper or from several (``evidence``), and has REACT choose the next ``d_p``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from workers.measure.effort import USUAL, Effort, never
 from workers.measure.measurement import Failure
 from workers.measure.parallel import rounds
 from workers.measure.parallel.calibrator import (
-    RANKED_SHARE,
-    REMEASURED_SHARE,
-    Scaling,
+    CalibratorForm,
     Selection,
     mean_deviation,
     scale_latencies,
-    select_ranked,
     select_remeasurements,
 )
+from workers.measure.parallel.evidence import Evidence, Pair
 from workers.measure.parallel.failures import FailureCount, count_failures
 from workers.measure.parallel.pool import MeasuringPool
 from workers.measure.parallel.react import (
@@ -42,28 +40,21 @@ from workers.measure.parallel.subject import Outcome, Reading, Subject
 from workers.measure.parallel.timeouts import DEFAULT_TIMEOUT, AdaptiveTimeout
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """How a round is calibrated: ζ of Eq. 3, whose Eq. 5, and K of the final ranking."""
-
-    remeasured_share: float = REMEASURED_SHARE
-    scaling: Scaling = Scaling.PAPER
-    ranked_share: float = RANKED_SHARE
-
-
 @dataclass
 class DopplerMeasurer:
     """Measures on the devices of ``pool``. ``state`` is REACT's, and may be that of an earlier
-    measurer which is gone on with, ``done`` how many rounds there were. Whatever is measured in
-    isolation is measured in the context of ``alone``, which keeps others off the devices."""
+    measurer which is gone on with, as may ``evidence``, of what is measured next; ``done`` is how
+    many rounds there were. Whatever is measured in isolation is measured in the context of
+    ``alone``, which keeps others off the devices."""
 
     pool: MeasuringPool
     effort: Effort = USUAL
     policy: ReactPolicy = field(default_factory=ReactPolicy)
     timeout: AdaptiveTimeout = DEFAULT_TIMEOUT
-    calibration: Calibration = Calibration()
+    calibrator: CalibratorForm = CalibratorForm.POOLED
     seed: int = 0
     state: ReactState | None = None
+    evidence: Evidence = field(default_factory=Evidence)
     done: int = 0
     alone: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -92,13 +83,6 @@ class DopplerMeasurer:
             told(found)
         return taken + [None] * (len(subjects) - len(taken))
 
-    def rank(self, subjects: Sequence[Subject], latencies: Sequence[float]) -> dict[int, Taken]:
-        """The top K of all that was tuned, measured again in isolation, by their place, best first
-        as they were ("Rank selection")."""
-        best = select_ranked(latencies, self.calibration.ranked_share)
-        taken = self.isolated([subjects[place] for place in best])
-        return dict(zip(best, taken, strict=True))
-
     def isolated(self, subjects: Sequence[Subject]) -> list[Taken]:
         """As ``SubjectMeasurer`` says."""
         return [rounds.taken_alone(outcome) for outcome in self._alone(subjects)]
@@ -119,17 +103,13 @@ class DopplerMeasurer:
             if outcome.reading is not None
         }
         remeasured = {place: found for place, found in alone.items() if place in readings}
-        parallel = [device_latency(reading) for reading in readings.values()]
-        index = {place: number for number, place in enumerate(readings)}
-        delta = _delta(
-            parallel, {index[place]: found for place, found in remeasured.items()}, degree
-        )
+        delta = self._learn(first, readings, remeasured, degree)
         counted = _count(first, repeated)
         return ParallelRound(
             number=self.done,
             degree_of_parallelism=degree,
             timeout_s=timeout,
-            taken=self._told(first, readings, repeated, remeasured, delta),
+            taken=self._told(first, readings, repeated, remeasured, delta, degree),
             outcomes=(*first, *repeated.values()),
             outliers=len(selection.outliers),
             remeasured=len(repeated),
@@ -152,11 +132,12 @@ class DopplerMeasurer:
         if degree == 1:
             return {}, Selection((), ())
         places = list(readings)
+        pooled = self.calibrator is CalibratorForm.POOLED
         selection = select_remeasurements(
             [device_latency(reading) for reading in readings.values()],
             [reading.duration_s * 1e3 for reading in readings.values()],
             self.seed + self.done,
-            self.calibration.remeasured_share,
+            self.evidence.due(degree, len(places)) if pooled else None,
         )
         failed = [
             outcome.position
@@ -182,6 +163,26 @@ class DopplerMeasurer:
         with self.alone():
             return _all(self.pool.measure(subjects, 1, timeout, self.effort, places=places))
 
+    def _learn(
+        self,
+        first: Sequence[Outcome],
+        readings: Mapping[int, Reading],
+        remeasured: Mapping[int, float],
+        degree: int,
+    ) -> float:
+        """δ_mean, Eq. 4: 0 where nothing ran beside a candidate, NaN where it is unknown."""
+        if degree == 1:
+            return 0.0
+        beside = {place: device_latency(reading) for place, reading in readings.items()}
+        pairs = [
+            Pair(degree, first[place].device, beside[place], alone)
+            for place, alone in remeasured.items()
+        ]
+        self.evidence = self.evidence.after(len(readings), pairs)
+        if self.calibrator is CalibratorForm.POOLED:
+            return self.evidence.mean_deviation(degree, len(pairs))
+        return mean_deviation(*_numbered(beside, remeasured))
+
     def _told(
         self,
         first: Sequence[Outcome],
@@ -189,29 +190,46 @@ class DopplerMeasurer:
         repeated: Mapping[int, Outcome],
         remeasured: Mapping[int, float],
         delta: float,
+        degree: int,
     ) -> tuple[Taken, ...]:
-        """What the tuner is told: Eq. 5 of what was measured in parallel, and what a repetition
-        said of what had failed."""
-        index = {place: number for number, place in enumerate(readings)}
-        scaled = scale_latencies(
-            [device_latency(reading) for reading in readings.values()],
-            {index[place]: found for place, found in remeasured.items()},
-            delta,
-            self.calibration.scaling,
-        )
+        """What the tuner is told: calibrated latencies of what was measured in parallel, and what a
+        repetition said of what had failed."""
+        scaled = self._scaled(first, readings, remeasured, delta, degree)
         taken = []
         for outcome in first:
             place, again = outcome.position, repeated.get(outcome.position)
             if place in readings:
-                latency = scaled[index[place]]
                 reading = readings[place]
                 beside = device_latency(reading), wall_latency(reading)
-                taken.append(Taken(latency, *beside, remeasured.get(place)))
+                taken.append(Taken(scaled[place], *beside, remeasured.get(place)))
             elif again is not None and again.reading is not None:
                 taken.append(rounds.taken_alone(again))
             else:
                 taken.append(rounds.failed(again or outcome))
         return tuple(taken)
+
+    def _scaled(
+        self,
+        first: Sequence[Outcome],
+        readings: Mapping[int, Reading],
+        remeasured: Mapping[int, float],
+        delta: float,
+        degree: int,
+    ) -> dict[int, float]:
+        """In ms by place: as ``Evidence`` has it, or by Eq. 5."""
+        beside = {place: device_latency(reading) for place, reading in readings.items()}
+        if degree == 1:
+            return beside
+        if self.calibrator is CalibratorForm.POOLED:
+            devices = {first[place].device for place in beside}
+            factors = {device: self.evidence.factor(degree, device) for device in devices}
+            return {
+                place: remeasured.get(place, latency * factors[first[place].device])
+                for place, latency in beside.items()
+            }
+        published = self.calibrator is CalibratorForm.PUBLISHED
+        told = scale_latencies(*_numbered(beside, remeasured), delta, published)
+        return dict(zip(beside, told, strict=True))
 
     def _react(
         self, state: ReactState, degree: int, delta: float, counted: FailureCount
@@ -224,9 +242,12 @@ def _all(outcomes: Sequence[Outcome | None]) -> list[Outcome]:
     return [outcome for outcome in outcomes if outcome is not None]
 
 
-def _delta(parallel: Sequence[float], remeasured: Mapping[int, float], degree: int) -> float:
-    """Eq. 4, and 0 where nothing ran beside a candidate."""
-    return 0.0 if degree == 1 else mean_deviation(parallel, remeasured)
+def _numbered(
+    beside: Mapping[int, float], remeasured: Mapping[int, float]
+) -> tuple[list[float], dict[int, float]]:
+    """The same with the candidates counted from 0, without those that failed."""
+    index = {place: number for number, place in enumerate(beside)}
+    return list(beside.values()), {index[place]: alone for place, alone in remeasured.items()}
 
 
 def _count(first: Sequence[Outcome], repeated: Mapping[int, Outcome]) -> FailureCount:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from workers.measure.measurement import Failure
 from workers.measure.parallel.subject import Bench, Run, SubjectError
 from workers.tuning.kernels import runtime
-from workers.tuning.kernels.arguments import Arguments, empty
+from workers.tuning.kernels.arguments import Arguments, placed
 from workers.tuning.kernels.build import ENTRY
 
 _FLUSHED_BYTES = 256 << 20
@@ -47,7 +47,7 @@ class _CudaBench:
         self._kernel: Callable[..., object] = tvm.runtime.load_module(str(library))[ENTRY]
         put = tvm.runtime.tensor
         self._inputs = [put(array, gpu) for array in arguments.inputs()]
-        self._outputs = [put(empty(spec), gpu) for spec in arguments.outputs()]
+        self._outputs = [put(array, gpu) for array in placed((), arguments.outputs())]
         self._flushed = [
             tvm.runtime.empty((_FLUSHED_BYTES,), "uint8", gpu) for _ in range(2 if cold else 0)
         ]

@@ -18,7 +18,7 @@ import numpy as np
 from workers.measure.measurement import Failure
 from workers.measure.parallel.subject import Bench, Run, SubjectError
 from workers.tuning.kernels import runtime
-from workers.tuning.kernels.arguments import Arguments, Array, aligned, empty, spoil
+from workers.tuning.kernels.arguments import Arguments, Array, placed, spoil
 from workers.tuning.kernels.build import ENTRY
 from workers.tuning.kernels.counters import between, open_counters
 
@@ -145,11 +145,9 @@ class _Made:
 @lru_cache(maxsize=1)
 def _made(arguments: Arguments) -> _Made:
     """Kept, as a process measures many candidates of one program."""
-    return _Made(
-        inputs=tuple(aligned(array) for array in arguments.inputs()),
-        outputs=tuple(empty(spec) for spec in arguments.outputs()),
-        expected=arguments.expected(),
-    )
+    inputs = arguments.inputs()
+    arrays = placed(inputs, arguments.outputs())
+    return _Made(arrays[: len(inputs)], arrays[len(inputs) :], arguments.expected())
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,111 @@
+"""What re-measuring in isolation has told over several rounds: our own form of the Calibrator.
+
+DOPpler's Calibrator (Section 4.3) learns from each round alone. That is right for rounds of dozens.
+On a CPU a round has as many candidates as there are cores: of two, Eq. 3 re-measures every second
+candidate, δ_mean is a single deviation, most of it noise, and Eq. 5 takes it off both latencies,
+whichever way it pointed. The candidate of the noisiest round then looks like the fastest. Hence,
+here:
+
+- Eq. 3's share ζ holds over rounds: what a round rounds off is owed by the next one. All outliers
+  are still re-measured, and one candidate at least of the first round of a degree of parallelism.
+- δ_mean (Eq. 4) is the mean over a round's own pairs, filled up to ``DEVIATIONS`` with the newest
+  ones of the same degree.
+- What was re-measured is told as it was in isolation. The other latencies are scaled by the median
+  of isolated / parallel over the newest ``RATIOS`` pairs of the same degree and device, with its
+  sign, and only if its 95 % interval excludes 1: a factor that may be nothing but noise would add
+  its noise to all of them.
+
+Latencies in ms. Evidence is of one tensor program, as another one interferes otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from workers.measure.parallel.calibrator import REMEASURED_SHARE
+from workers.measure.statistics import ENOUGH, median, median_interval
+
+DEVIATIONS = 5
+"""As many pairs make a mean deviation, where there are as many."""
+
+RATIOS = 32
+"""The newest pairs that decide on a factor: interference changes with what is measured."""
+
+_KEPT = 256
+"""Pairs, of all degrees."""
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A candidate that was measured twice on a ``device``: ``beside`` others, with ``degree`` in
+    flight, and ``alone``. Raises ValueError unless both are positive and finite."""
+
+    degree: int
+    device: str
+    beside_ms: float
+    alone_ms: float
+
+    def __post_init__(self) -> None:
+        for latency in (self.beside_ms, self.alone_ms):
+            if not 0 < latency < math.inf:
+                raise ValueError(f"a latency is {latency} ms, it must be positive and finite")
+
+    @property
+    def deviation(self) -> float:
+        """|l_j - l_i| / l_i of Eq. 4."""
+        return abs(self.ratio - 1)
+
+    @property
+    def ratio(self) -> float:
+        """Isolated over parallel, below 1 where others were in the way."""
+        return self.alone_ms / self.beside_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """``pairs``, the newest last, and how many re-measurements are ``owed``, a part of one."""
+
+    pairs: tuple[Pair, ...] = ()
+    owed: float = 0.0
+
+    def due(self, degree: int, successes: int, zeta: float = REMEASURED_SHARE) -> int:
+        """How many of a round's ``successes`` to re-measure, if fewer are outliers."""
+        due = math.floor(self.owed + zeta * successes + _ROUNDING)
+        first = all(pair.degree != degree for pair in self.pairs)
+        return min(successes, max(due, 1 if first else 0))
+
+    def after(self, successes: int, pairs: Sequence[Pair], zeta: float = REMEASURED_SHARE) -> Self:
+        """With a round of so many ``successes`` beside each other, of which ``pairs`` were
+        re-measured."""
+        owed = self.owed + zeta * successes - len(pairs)
+        return type(self)((*self.pairs, *pairs)[-_KEPT:], min(1.0, max(0.0, owed)))
+
+    def mean_deviation(self, degree: int, own: int) -> float:
+        """δ_mean after a round of this degree whose ``own`` pairs are the newest; NaN without any
+        of this degree."""
+        found = [pair.deviation for pair in self.pairs if pair.degree == degree]
+        newest = found[-max(own, DEVIATIONS) :]
+        return math.fsum(newest) / len(newest) if newest else math.nan
+
+    @property
+    def doubt(self) -> float:
+        """The mean deviation of the newest ``RATIOS`` pairs of whatever degree, 0 without any."""
+        newest = self.pairs[-RATIOS:]
+        return math.fsum(pair.deviation for pair in newest) / len(newest) if newest else 0.0
+
+    def factor(self, degree: int, device: str) -> float:
+        """What a latency of this degree is to be multiplied by; 1 if that is not certain."""
+        ratios = [
+            pair.ratio
+            for pair in self.pairs
+            if pair.device == device and 4 * abs(pair.degree - degree) <= degree
+        ][-RATIOS:]
+        if len(ratios) < ENOUGH:
+            return 1.0
+        low, high = median_interval(ratios)
+        return 1.0 if low <= 1 <= high else median(ratios)
