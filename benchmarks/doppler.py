@@ -18,7 +18,8 @@ truth about a candidate is the median over the repeats of what the serial measur
 from the thread's clock, when nothing else ran. *Quality* is how much slower than the fastest
 candidate the one is that a measurer would choose; *error* is the median of how far what a tuner is
 told is from the truth, which flatters ``serial``, whose own readings it is made of. *Floor* is how
-far two isolated readings of a candidate are apart, in the median: nothing is known better. A row is written as soon as it is there. The machine must be quiet.
+far two isolated readings of a candidate are apart, in the median: nothing is known better. A row
+is written as soon as it is there. The machine must be quiet.
 """
 
 from __future__ import annotations
