@@ -65,7 +65,26 @@ def tuning(stack: Stack, job: str, what: str = "") -> Any:
         return client.get(f"/jobs/{job}/tuning{what}").raise_for_status().json()
 
 
-def test_tune_stop_resume_read_and_download(page: Page, stack: Stack, tmp_path: Path) -> None:
+def check_on_a_phone(browser: Browser, stack: Stack, job: str) -> None:
+    """Nothing of the job's page is beyond the edge."""
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    opened = context.new_page()
+    opened.goto(stack.login_link())
+    opened.goto(f"{stack.url}/jobs/{job}")
+    expect(opened.get_by_test_id("figure-tuning-best").locator(".js-plotly-plot")).to_be_visible()
+    overflow = opened.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    assert overflow <= 0
+    button = opened.get_by_test_id("tuning-kernel-download").bounding_box()
+    assert button is not None
+    assert button["x"] + button["width"] <= 390
+    context.close()
+
+
+def test_tune_stop_resume_read_and_download(
+    page: Page, browser: Browser, stack: Stack, tmp_path: Path
+) -> None:
     fill(page, stack)
     page.get_by_test_id("new-job-submit").click()
     expect(page).to_have_url(re.compile(r"/jobs/[0-9a-f-]{36}$"))
@@ -118,6 +137,7 @@ def test_tune_stop_resume_read_and_download(page: Page, stack: Stack, tmp_path: 
     page.goto(f"{stack.url}/jobs")
     row = page.locator(f"[data-job='{job}']")
     expect(row.get_by_test_id("job-purpose")).to_have_text("Kernels")
+    check_on_a_phone(browser, stack, job)
 
 
 def test_a_device_that_tunes_no_kernels_says_why(page: Page, stack: Stack) -> None:
@@ -129,22 +149,3 @@ def test_a_device_that_tunes_no_kernels_says_why(page: Page, stack: Stack) -> No
     expect(page.get_by_test_id("new-job-no-kernels")).to_contain_text("simulated")
     page.get_by_test_id("new-job-program-source").get_by_text("Workloads by name").click()
     expect(page.get_by_test_id("new-job-workloads")).to_be_disabled()
-
-
-def test_what_is_tuned_fits_a_phone(browser: Browser, stack: Stack) -> None:
-    with stack.client() as client:
-        jobs = client.get("/jobs").json()["items"]
-    job = next(one["id"] for one in jobs if one["spec"]["purpose"] == "kernels")
-    context = browser.new_context(viewport={"width": 390, "height": 844})
-    opened = context.new_page()
-    opened.goto(stack.login_link())
-    opened.goto(f"{stack.url}/jobs/{job}")
-    expect(opened.get_by_test_id("figure-tuning-best").locator(".js-plotly-plot")).to_be_visible()
-    overflow = opened.evaluate(
-        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    )
-    assert overflow <= 0
-    button = opened.get_by_test_id("tuning-kernel-download").bounding_box()
-    assert button is not None
-    assert button["x"] + button["width"] <= 390
-    context.close()

@@ -24,7 +24,7 @@ def test_the_share_holds_over_rounds_of_any_size(
 ) -> None:
     evidence, again, firsts = Evidence(), 0, set()
     for degree, successes in rounds:
-        due = evidence.due(degree, successes, zeta)
+        due = evidence.due(degree, successes, zeta=zeta)
         assert 0 <= due <= successes
         if successes and degree not in firsts:
             assert due >= 1
@@ -52,12 +52,34 @@ def test_outliers_beyond_the_share_are_no_credit() -> None:
 
 
 def test_the_mean_deviation_is_of_the_newest_pairs_of_the_degree() -> None:
-    evidence = Evidence((*pairs(2, [1.5, 0.9, 1.1, 0.8, 1.2, 1.4]), *pairs(3, [3.0])))
-    assert evidence.mean_deviation(2, own=1) == pytest.approx((0.1 + 0.1 + 0.2 + 0.2 + 0.4) / 5)
-    assert evidence.mean_deviation(2, own=6) == pytest.approx((0.5 + 1.0) / 6)
-    assert evidence.mean_deviation(3, own=0) == pytest.approx(2.0)
+    slower = [0.1, 0.5, -0.1, 0.3, 0.1, 0.2, -0.2, 0.4, 0.1, 0.1]
+    evidence = Evidence((*pairs(2, [1 - share for share in slower]), *pairs(3, [3.0])))
+    assert evidence.mean_deviation(2, own=1) == pytest.approx(
+        sum(slower[-DEVIATIONS:]) / DEVIATIONS
+    )
+    assert evidence.mean_deviation(2, own=10) == pytest.approx(sum(slower) / 10)
+    assert evidence.mean_deviation(3, own=0) == 0, "nobody is faster beside others"
     assert math.isnan(evidence.mean_deviation(4, own=0))
-    assert DEVIATIONS == 5
+
+
+def test_noise_of_a_tenth_is_no_deviation_and_interference_of_a_tenth_is() -> None:
+    quiet, crowded = [], []
+    for seed in range(100):
+        noise = np.random.default_rng(seed).normal(0, 0.1, DEVIATIONS)
+        quiet.append(Evidence(tuple(pairs(2, np.exp(noise).tolist()))).mean_deviation(2, own=1))
+        slow = (np.exp(noise) * 0.85).tolist()
+        crowded.append(Evidence(tuple(pairs(2, slow))).mean_deviation(2, own=1))
+    assert np.mean(np.array(quiet) > 0.05) < 0.15
+    assert np.mean(np.array(crowded) > 0.05) > 0.95
+
+
+def test_of_a_degree_that_was_bad_every_round_is_looked_at() -> None:
+    """So that it is left, and come back to, by what is so now."""
+    bad = Evidence(tuple(pairs(2, [0.8] * DEVIATIONS)))
+    assert bad.due(2, 2, tau=0.05) == 1
+    assert bad.due(2, 2, tau=0.25) == 0
+    good = bad.after(2, pairs(2, [1.0] * DEVIATIONS))
+    assert good.due(2, 2, tau=0.05) == 0
 
 
 def test_doubt_is_how_far_two_measurements_are_apart() -> None:

@@ -12,6 +12,7 @@ from backend.jobs.schemas import JobSpec, Provider
 from workers.devices.base import CancelledError, DeviceError
 from workers.graph.serialize import graph_hash
 from workers.graph.units import regroup
+from workers.runner.compiling import Compiling
 from workers.runner.memory import enough_memory
 from workers.runner.reporting import Reporter
 from workers.runner.search import make_candidate, oracle_of
@@ -97,8 +98,7 @@ def compiled(
     does not use TorchInductor's kernels anyway, the baseline and the one of ``found`` that is
     expected to be fastest with these.
 
-    What is begun before ``deadline`` is finished, however long it takes. So nothing is begun that
-    would end after ``end`` if it took as long as what was compiled before it.
+    What is begun before ``deadline`` has until ``end``.
     """
     facts = place.device.facts
     wanted = [
@@ -114,19 +114,21 @@ def compiled(
         wanted += [_compiled(one) for one in found if one.scheduler in (BASELINE, best)]
     candidates: list[Candidate] = []
     skipped: list[Skipped] = []
-    longest = 0.0
-    for candidate in wanted:
-        reporter.step("tuning", 0, 0, f"compiling {candidate.scheduler}")
-        started = time.monotonic()
-        # ONNX Runtime compiles nothing, and takes about a second.
-        late = min(deadline, end - longest) if candidate.provider == "inductor" else math.inf
-        reason = _compile(candidate, place, late)
-        longest = max(longest, time.monotonic() - started)
-        if reason is None:
-            candidates.append(candidate)
-        else:
-            skipped.append(Skipped(candidate.scheduler, reason))
-            reporter.warn(f"{candidate.scheduler} is skipped: {reason}")
+    with Compiling(facts.name, place.workdir / "compiling") as compiling:
+        for candidate in wanted:
+            reporter.step("tuning", 0, 0, f"compiling {candidate.scheduler}")
+            if candidate.provider != "inductor":
+                # ONNX Runtime compiles nothing, and takes about a second.
+                reason = _unusable(candidate, place)
+            elif time.monotonic() >= deadline:
+                reason = "no time of the budget was left to compile it; allow more"
+            else:
+                reason = compiling.missing(candidate, end - time.monotonic())
+            if reason is None:
+                candidates.append(candidate)
+            else:
+                skipped.append(Skipped(candidate.scheduler, reason))
+                reporter.warn(f"{candidate.scheduler} is skipped: {reason}")
     return candidates, skipped
 
 
@@ -202,10 +204,8 @@ def _same_plan(one: Candidate, other: Candidate) -> bool:
     )
 
 
-def _compile(candidate: Candidate, place: Workplace, deadline: float) -> str | None:
-    """Compile what the candidate needs, which the kernel cache keeps; why not, if not."""
-    if time.monotonic() >= deadline:
-        return "no time of the budget was left to compile it; allow more"
+def _unusable(candidate: Candidate, place: Workplace) -> str | None:
+    """Make the candidate's kernels ready; why not, if not."""
     merged = candidate.merged
     try:
         with enough_memory(candidate.scheduler):

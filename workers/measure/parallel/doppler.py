@@ -137,7 +137,7 @@ class DopplerMeasurer:
             [device_latency(reading) for reading in readings.values()],
             [reading.duration_s * 1e3 for reading in readings.values()],
             self.seed + self.done,
-            self.evidence.due(degree, len(places)) if pooled else None,
+            self.evidence.due(degree, len(places), self.policy.tau) if pooled else None,
         )
         failed = [
             outcome.position

@@ -7,9 +7,13 @@ whichever way it pointed. The candidate of the noisiest round then looks like th
 here:
 
 - Eq. 3's share ζ holds over rounds: what a round rounds off is owed by the next one. All outliers
-  are still re-measured, and one candidate at least of the first round of a degree of parallelism.
-- δ_mean (Eq. 4) is the mean over a round's own pairs, filled up to ``DEVIATIONS`` with the newest
-  ones of the same degree.
+  are still re-measured, and one candidate at least of a round of a degree of parallelism of which
+  nothing is known, or nothing good.
+- δ_mean is over a round's own pairs, filled up to ``DEVIATIONS`` with the newest ones of the same
+  degree; and it is 1 - the geometric mean of l_j / l_i, isolated over parallel, or 0 if that is
+  negative, and not the mean of |l_j - l_i| / l_i as in Eq. 4. Two isolated measurements of one
+  candidate differ, too: by a tenth where the machine is noisy, which Eq. 4 takes for interference,
+  so that REACT avoids all parallelism. Noise points either way and cancels; interference does not.
 - What was re-measured is told as it was in isolation. The other latencies are scaled by the median
   of isolated / parallel over the newest ``RATIOS`` pairs of the same degree and device, with its
   sign, and only if its 95 % interval excludes 1: a factor that may be nothing but noise would add
@@ -28,7 +32,7 @@ from typing import Self
 from workers.measure.parallel.calibrator import REMEASURED_SHARE
 from workers.measure.statistics import ENOUGH, median, median_interval
 
-DEVIATIONS = 5
+DEVIATIONS = 8
 """As many pairs make a mean deviation, where there are as many."""
 
 RATIOS = 32
@@ -56,13 +60,8 @@ class Pair:
                 raise ValueError(f"a latency is {latency} ms, it must be positive and finite")
 
     @property
-    def deviation(self) -> float:
-        """|l_j - l_i| / l_i of Eq. 4."""
-        return abs(self.ratio - 1)
-
-    @property
     def ratio(self) -> float:
-        """Isolated over parallel, below 1 where others were in the way."""
+        """Isolated over parallel."""
         return self.alone_ms / self.beside_ms
 
 
@@ -73,11 +72,14 @@ class Evidence:
     pairs: tuple[Pair, ...] = ()
     owed: float = 0.0
 
-    def due(self, degree: int, successes: int, zeta: float = REMEASURED_SHARE) -> int:
-        """How many of a round's ``successes`` to re-measure, if fewer are outliers."""
+    def due(
+        self, degree: int, successes: int, tau: float = math.inf, zeta: float = REMEASURED_SHARE
+    ) -> int:
+        """How many of a round's ``successes`` to re-measure, if fewer are outliers. ``tau`` is the
+        δ_mean up to which a degree is good."""
         due = math.floor(self.owed + zeta * successes + _ROUNDING)
-        first = all(pair.degree != degree for pair in self.pairs)
-        return min(successes, max(due, 1 if first else 0))
+        good = self.mean_deviation(degree, own=0) <= tau
+        return min(successes, due if good else max(due, 1))
 
     def after(self, successes: int, pairs: Sequence[Pair], zeta: float = REMEASURED_SHARE) -> Self:
         """With a round of so many ``successes`` beside each other, of which ``pairs`` were
@@ -88,15 +90,16 @@ class Evidence:
     def mean_deviation(self, degree: int, own: int) -> float:
         """δ_mean after a round of this degree whose ``own`` pairs are the newest; NaN without any
         of this degree."""
-        found = [pair.deviation for pair in self.pairs if pair.degree == degree]
+        found = [math.log(pair.ratio) for pair in self.pairs if pair.degree == degree]
         newest = found[-max(own, DEVIATIONS) :]
-        return math.fsum(newest) / len(newest) if newest else math.nan
+        return max(0.0, -math.expm1(math.fsum(newest) / len(newest))) if newest else math.nan
 
     @property
     def doubt(self) -> float:
-        """The mean deviation of the newest ``RATIOS`` pairs of whatever degree, 0 without any."""
+        """By how much two measurements of a candidate differ: Eq. 4 of the newest ``RATIOS`` pairs
+        of whatever degree, 0 without any."""
         newest = self.pairs[-RATIOS:]
-        return math.fsum(pair.deviation for pair in newest) / len(newest) if newest else 0.0
+        return math.fsum(abs(pair.ratio - 1) for pair in newest) / len(newest) if newest else 0.0
 
     def factor(self, degree: int, device: str) -> float:
         """What a latency of this degree is to be multiplied by; 1 if that is not certain."""
