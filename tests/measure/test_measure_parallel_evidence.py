@@ -52,12 +52,11 @@ def test_outliers_beyond_the_share_are_no_credit() -> None:
 
 
 def test_the_mean_deviation_is_of_the_newest_pairs_of_the_degree() -> None:
-    slower = [0.1, 0.5, -0.1, 0.3, 0.1, 0.2, -0.2, 0.4, 0.1, 0.1]
-    evidence = Evidence((*pairs(2, [1 - share for share in slower]), *pairs(3, [3.0])))
-    assert evidence.mean_deviation(2, own=1) == pytest.approx(
-        sum(slower[-DEVIATIONS:]) / DEVIATIONS
-    )
-    assert evidence.mean_deviation(2, own=10) == pytest.approx(sum(slower) / 10)
+    ratios = [0.9, 0.5, 1.1, 0.7, 0.9, 0.8, 1.2, 0.6, 0.9, 0.9]
+    evidence = Evidence((*pairs(2, ratios), *pairs(3, [3.0])))
+    newest = math.prod(ratios[-DEVIATIONS:]) ** (1 / DEVIATIONS)
+    assert evidence.mean_deviation(2, own=1) == pytest.approx(1 - newest)
+    assert evidence.mean_deviation(2, own=10) == pytest.approx(1 - math.prod(ratios) ** 0.1)
     assert evidence.mean_deviation(3, own=0) == 0, "nobody is faster beside others"
     assert math.isnan(evidence.mean_deviation(4, own=0))
 
