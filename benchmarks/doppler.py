@@ -38,6 +38,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from workers.measure.effort import BRISK
 from workers.measure.parallel.calibrator import (
     CalibratorForm,
     contending_within,
@@ -163,7 +164,7 @@ def compared(
         def doppler(form: CalibratorForm) -> tuple[Told, int]:
             rounds: list[ParallelRound] = []
             policy = ReactPolicy(max_dp=place.at_once)
-            measurer = DopplerMeasurer(pool, policy=policy, calibrator=form)
+            measurer = DopplerMeasurer(pool, BRISK, policy, calibrator=form)
             told = latencies(measurer.measure(subjects, rounds.append))
             degrees[form].append([one.degree_of_parallelism for one in rounds])
             if form is CalibratorForm.PAPER:
@@ -178,11 +179,11 @@ def compared(
             return told, min(sure, key=sure.__getitem__) if sure else fastest(told)
 
         def naive() -> tuple[Told, int]:
-            told = latencies(FixedMeasurer(pool, place.at_once).measure(subjects))
+            told = latencies(FixedMeasurer(pool, place.at_once, BRISK).measure(subjects))
             return told, fastest(told)
 
         def serial() -> tuple[Told, int]:
-            taken = FixedMeasurer(pool).measure(subjects)
+            taken = FixedMeasurer(pool, effort=BRISK).measure(subjects)
             truths.append([math.nan if one is None else one.device_ms for one in taken])
             told = latencies(taken)
             return told, fastest(told)

@@ -28,3 +28,7 @@ def never() -> bool:
 
 
 USUAL = Effort()
+
+BRISK = Effort(limit_ms=120.0, warm_up_ms=50.0)
+"""For kernels, of which hundreds are tried: those of many milliseconds are slow ones, mostly, and
+need not be known to the percent."""

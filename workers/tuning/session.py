@@ -21,7 +21,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workers.measure.effort import USUAL, Effort, never
+from workers.measure.effort import BRISK, Effort, never
 from workers.measure.parallel.calibrator import (
     RANKED_SHARE,
     CalibratorForm,
@@ -79,7 +79,7 @@ class MeasurerOptions:
     degree: int = 0
     form: ReactForm = ReactForm.PAPER
     calibrator: CalibratorForm = CalibratorForm.POOLED
-    effort: Effort = USUAL
+    effort: Effort = BRISK
 
 
 @dataclass(frozen=True, slots=True)

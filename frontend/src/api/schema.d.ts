@@ -1494,9 +1494,16 @@ export interface components {
         /**
          * KernelMeasurer
          * @description How candidates are measured; ``form`` is whose REACT decides how many are in flight at once,
-         *     and only ``doppler`` has one.
+         *     ``calibrator`` whose Calibrator corrects their latencies, and only ``doppler`` has them.
          */
         KernelMeasurer: {
+            /**
+             * Calibrator
+             * @description what several rounds told corrects latencies, or each round by itself: by the paper's equations, or as its published code does
+             * @default pooled
+             * @enum {string}
+             */
+            calibrator: "pooled" | "paper" | "published";
             /**
              * Degree
              * @description candidates in flight at once: always for naive, at most for doppler; 0 stands for the worker's cores, or 64 on a GPU
@@ -1560,7 +1567,8 @@ export interface components {
              * @default {
              *       "kind": "doppler",
              *       "degree": 0,
-             *       "form": "paper"
+             *       "form": "paper",
+             *       "calibrator": "pooled"
              *     }
              */
             measurer: components["schemas"]["KernelMeasurer"];

@@ -26,8 +26,9 @@ def measured_in_turns(
     passes: int = PASSES,
     contending: float = CONTENDING,
 ) -> list[Taken]:
-    """Each of ``subjects`` by ``isolated``, again in every pass unless it failed or is slower than
-    the best by more than ``contending``. Latencies are the medians over its passes."""
+    """Each of ``subjects`` by ``isolated``, and the better half again in every pass, without those
+    that failed or are slower than the best by more than ``contending``. Latencies are the medians
+    over its passes."""
     found: list[list[Taken]] = [[] for _ in subjects]
     left = list(range(len(subjects)))
     for _ in range(passes):
@@ -35,9 +36,8 @@ def measured_in_turns(
             found[place].append(taken)
         latencies = {place: _together(found[place]).latency_ms for place in left}
         limit = (1 + contending) * min(latencies.values(), default=math.inf)
-        left = [
-            place for place in left if latencies[place] <= limit and latencies[place] < math.inf
-        ]
+        better = sorted(left, key=lambda place: latencies[place])[: -(-len(left) // 2)]
+        left = [place for place in better if latencies[place] <= limit < math.inf]
     return [_together(passes_of) for passes_of in found]
 
 
