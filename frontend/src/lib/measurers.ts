@@ -5,6 +5,7 @@ import { count } from "./format";
 
 export type MeasurerKind = KernelOptions["measurer"]["kind"];
 export type ReactForm = KernelOptions["measurer"]["form"];
+export type CalibratorForm = KernelOptions["measurer"]["calibrator"];
 
 export const MEASURERS: Record<MeasurerKind, { label: string; note: string }> = {
   doppler: {
@@ -24,6 +25,27 @@ export const MEASURERS: Record<MeasurerKind, { label: string; note: string }> = 
 export const REACT_FORMS: Record<ReactForm, { label: string; note: string }> = {
   paper: { label: "As in the paper", note: "Equations 6 and 7 of DOPpler." },
   published: { label: "As published", note: "What the authors' code does, which differs." },
+};
+
+export const CALIBRATOR_FORMS: Record<
+  CalibratorForm,
+  { label: string; note: string; words: string }
+> = {
+  pooled: {
+    label: "From several rounds",
+    note: "What was measured again in recent rounds corrects the others, where that is certain.",
+    words: "",
+  },
+  paper: {
+    label: "As in the paper",
+    note: "Each round by itself, equations 3 to 5 of DOPpler.",
+    words: "Calibrator of the paper",
+  },
+  published: {
+    label: "As published",
+    note: "What the authors' code does, which differs.",
+    words: "Calibrator as published",
+  },
 };
 
 /** How a search for schedules measures its stages. */
@@ -47,10 +69,15 @@ export const HOSTS: Record<Hosts, { label: string; note: string }> = {
 };
 
 /** The measurer and its degree of parallelism in a line. */
-export function measurerWords({ kind, degree, form }: KernelOptions["measurer"]): string {
+export function measurerWords(measurer: KernelOptions["measurer"]): string {
+  const { kind, degree, form, calibrator } = measurer;
   const label = MEASURERS[kind].label;
   if (kind === "serial") return label;
   const bound = kind === "naive" ? "" : "at most ";
   const at = degree === 0 ? `${bound}one candidate per core` : `${bound}${count(degree)} at once`;
-  return `${label}, ${at}${form === "published" ? ", REACT as published" : ""}`;
+  const forms =
+    kind === "doppler"
+      ? [form === "published" ? "REACT as published" : "", CALIBRATOR_FORMS[calibrator].words]
+      : [];
+  return [label, at, ...forms].filter(Boolean).join(", ");
 }

@@ -72,15 +72,15 @@ describe("endedWords", () => {
 
 describe("measurerWords", () => {
   it("says how many are measured at once", () => {
-    expect(measurerWords({ kind: "doppler", degree: 0, form: "paper" })).toBe(
+    expect(measurerWords({ kind: "doppler", degree: 0, form: "paper", calibrator: "pooled" })).toBe(
       "DOPpler, at most one candidate per core",
     );
-    expect(measurerWords({ kind: "doppler", degree: 16, form: "published" })).toBe(
-      "DOPpler, at most 16 at once, REACT as published",
-    );
-    expect(measurerWords({ kind: "naive", degree: 8, form: "paper" })).toBe(
+    expect(
+      measurerWords({ kind: "doppler", degree: 16, form: "published", calibrator: "paper" }),
+    ).toBe("DOPpler, at most 16 at once, REACT as published, Calibrator of the paper");
+    expect(measurerWords({ kind: "naive", degree: 8, form: "paper", calibrator: "pooled" })).toBe(
       "Naive parallel, 8 at once",
     );
-    expect(measurerWords({ kind: "serial", degree: 8, form: "paper" })).toBe("Serial");
+    expect(measurerWords({ kind: "serial", degree: 8, form: "paper", calibrator: "pooled" })).toBe("Serial");
   });
 });

@@ -1,12 +1,12 @@
 import { NumberInput, Select, SimpleGrid, Switch } from "@mantine/core";
 
-import { HOSTS, REACT_FORMS } from "@/lib/measurers";
+import { CALIBRATOR_FORMS, HOSTS, REACT_FORMS } from "@/lib/measurers";
 
 import type { FormProps } from "./form";
 
 /** What of tuning kernels is seldom changed. */
 export function KernelAdvanced({ form }: FormProps) {
-  const { measurer, reactForm, hosts } = form.values;
+  const { measurer, reactForm, calibrator, hosts } = form.values;
   return (
     <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md" mt="xs">
       <Select
@@ -20,6 +20,18 @@ export function KernelAdvanced({ form }: FormProps) {
         data={Object.entries(REACT_FORMS).map(([value, { label }]) => ({ value, label }))}
         data-testid="new-job-react"
         {...form.getInputProps("reactForm")}
+      />
+      <Select
+        label="Calibrator"
+        description={
+          measurer === "doppler"
+            ? CALIBRATOR_FORMS[calibrator].note
+            : "Corrects what was measured beside others, which only DOPpler does."
+        }
+        disabled={measurer !== "doppler"}
+        data={Object.entries(CALIBRATOR_FORMS).map(([value, { label }]) => ({ value, label }))}
+        data-testid="new-job-calibrator"
+        {...form.getInputProps("calibrator")}
       />
       <Select
         label="Hosts"

@@ -11,7 +11,7 @@ import type {
 } from "@/api/types";
 import { AUTO } from "@/lib/auto";
 import { groupDevices, isSimulated } from "@/lib/deviceFacts";
-import type { Hosts, MeasurerKind, ReactForm } from "@/lib/measurers";
+import type { CalibratorForm, Hosts, MeasurerKind, ReactForm } from "@/lib/measurers";
 import { DEFAULT_PROVIDER } from "@/lib/providers";
 
 export interface Values {
@@ -45,6 +45,7 @@ export interface Values {
   /** Empty for as many as the worker has cores. */
   degree: number | string;
   reactForm: ReactForm;
+  calibrator: CalibratorForm;
   trials: number | string;
   proposed: number | string;
   cold: boolean;
@@ -82,6 +83,7 @@ export const DEFAULTS: Values = {
   measurer: "doppler",
   degree: "",
   reactForm: "paper",
+  calibrator: "pooled",
   trials: 64,
   proposed: 64,
   cold: false,
@@ -119,6 +121,7 @@ export const FIELD_OF = {
   "kernels.measurer.kind": "measurer",
   "kernels.measurer.degree": "degree",
   "kernels.measurer.form": "reactForm",
+  "kernels.measurer.calibrator": "calibrator",
   "kernels.trials": "trials",
   "kernels.batch_size": "proposed",
   "kernels.cold": "cold",
@@ -135,6 +138,7 @@ const ADVANCED: readonly (keyof Values)[] = [
   "searchMode",
   "oparaStrict",
   "reactForm",
+  "calibrator",
   "cold",
   "hosts",
   "stageMeasurer",
@@ -205,6 +209,7 @@ function kernelJob(values: Values): JobCreate {
         kind: measurer,
         degree: measurer === "serial" || degree === "" ? 0 : Number(degree),
         form: values.reactForm,
+        calibrator: values.calibrator,
       },
       trials: Number(values.trials),
       batch_size: Number(values.proposed),
