@@ -110,7 +110,12 @@ async def test_a_job_for_kernels_is_created_and_listed(
     assert other["model_name"] == "squeezenet"
     kernels = other["spec"]["kernels"]
     assert kernels["tuner"] == "evolutionary"
-    assert kernels["measurer"] == {"kind": "doppler", "degree": 0, "form": "paper"}
+    assert kernels["measurer"] == {
+        "kind": "doppler",
+        "degree": 0,
+        "form": "paper",
+        "calibrator": "pooled",
+    }
     for purpose in ("", "?purpose=kernels"):
         listed = (await client.get(f"/api/v1/jobs{purpose}")).json()["items"]
         assert {one["id"] for one in listed} == {job["id"], other["id"]}
