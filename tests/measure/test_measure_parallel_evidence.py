@@ -98,22 +98,22 @@ def test_interference_that_is_there_is_taken_off(true: float, seed: int) -> None
     assert evidence.factor(3, "cpu") == 1, "another degree"
 
 
-def test_noise_scales_nothing_nineteen_times_of_twenty() -> None:
+def test_noise_scales_nothing_ninety_nine_times_of_a_hundred() -> None:
     scaled = 0
     for seed in range(200):
         noise = np.random.default_rng(seed).normal(0, 0.1, 20)
         scaled += Evidence(tuple(pairs(2, np.exp(noise).tolist()))).factor(2, "cpu") != 1
-    assert scaled <= 16
+    assert scaled <= 6
 
 
 def test_a_few_pairs_scale_nothing() -> None:
-    assert Evidence(tuple(pairs(2, [0.5] * 5))).factor(2, "cpu") == 1
-    assert Evidence(tuple(pairs(2, [0.5] * 6))).factor(2, "cpu") == 0.5
+    assert Evidence(tuple(pairs(2, [0.5] * 7))).factor(2, "cpu") == 1
+    assert Evidence(tuple(pairs(2, [0.5] * 8))).factor(2, "cpu") == 0.5
     assert Evidence().factor(2, "cpu") == 1
 
 
 def test_similar_degrees_are_evidence_for_each_other() -> None:
-    evidence = Evidence((*pairs(16, [0.7] * 3), *pairs(24, [0.7] * 3), *pairs(8, [0.1] * 9)))
+    evidence = Evidence((*pairs(16, [0.7] * 4), *pairs(24, [0.7] * 4), *pairs(8, [0.1] * 9)))
     assert evidence.factor(20, "cpu") == 0.7
     assert evidence.factor(24, "cpu") == 1
 

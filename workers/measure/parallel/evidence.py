@@ -30,13 +30,15 @@ from dataclasses import dataclass
 from typing import Self
 
 from workers.measure.parallel.calibrator import REMEASURED_SHARE
-from workers.measure.statistics import ENOUGH, median, median_interval
+from workers.measure.statistics import enough, median, median_interval
 
 DEVIATIONS = 8
 """As many pairs make a mean deviation, where there are as many."""
 
 RATIOS = 32
 """The newest pairs that decide on a factor: interference changes with what is measured."""
+
+_CERTAIN = 0.99
 
 _KEPT = 256
 """Pairs, of all degrees."""
@@ -108,7 +110,7 @@ class Evidence:
             for pair in self.pairs
             if pair.device == device and 4 * abs(pair.degree - degree) <= degree
         ][-RATIOS:]
-        if len(ratios) < ENOUGH:
+        if len(ratios) < enough(_CERTAIN):
             return 1.0
-        low, high = median_interval(ratios)
+        low, high = median_interval(ratios, confidence=_CERTAIN)
         return 1.0 if low <= 1 <= high else median(ratios)
