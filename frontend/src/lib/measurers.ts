@@ -33,7 +33,7 @@ export const CALIBRATOR_FORMS: Record<
 > = {
   pooled: {
     label: "From several rounds",
-    note: "What was measured again in recent rounds corrects the others, where that is certain.",
+    note: "What recent rounds told corrects latencies.",
     words: "",
   },
   paper: {
