@@ -114,8 +114,8 @@ def placed(inputs: Sequence[Array], outputs: Sequence[TensorSpec]) -> tuple[Arra
     outputs, full of what no kernel computes.
 
     The block is of huge pages where the system has some. With ordinary ones every process gets its
-    own random physical addresses, and by them its own conflicts in the caches: the same kernel was
-    up to 60 % slower in one process than in another, run after run.
+    own random physical addresses, and so, we think, its own conflicts in the caches: one kernel was
+    some 40 % slower in two of four processes, run after run, and with huge pages in none.
     """
     specs = [TensorSpec("", array.shape, str(array.dtype)) for array in inputs] + list(outputs)
     sizes = [prod(spec.shape) * np.dtype(spec.dtype).itemsize for spec in specs]
