@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Mapping
 from itertools import count
 
 import numpy as np
 import pytest
 from support.fake_device import ScriptedExecutable
+from torch import Tensor
 
 from workers.devices.base import Executable
-from workers.measure.compare import Care, Comparison, compare
+from workers.measure.compare import Care, Comparison, Rounds, compare
 
 QUICK = Care(min_rounds=40, max_rounds=60)
 
@@ -47,7 +50,7 @@ def test_contenders_take_turns() -> None:
     def told(name: str) -> ScriptedExecutable:
         def latency(run: int) -> float:
             turns.append(name)
-            return 1.0
+            return 3.0
 
         return ScriptedExecutable(latency)
 
@@ -68,11 +71,51 @@ def test_the_second_run_of_a_turn_counts_unless_it_is_long() -> None:
         # The six runs of warming up are even in number, so that turns begin with even runs.
         return ScriptedExecutable(lambda run: latency * (2 if run % 2 == 0 and run >= 6 else 1))
 
-    quick = compare({"a": cold_first(1.0)}, {}, "a", QUICK)["a"]
-    assert quick.measurement.latency_ms == 1.0
+    quick = compare({"a": cold_first(3.0)}, {}, "a", QUICK)["a"]
+    assert quick.measurement.latency_ms == 3.0
     long = ScriptedExecutable(lambda run: 150.0)
     compare({"a": long}, {}, "a", Care(min_rounds=10, warm_up_ms=100))
     assert long.runs == 1 + 10
+
+
+@pytest.mark.parametrize(("latency", "runs"), [(0.5, 6), (0.001, 50), (2.0, 3), (2.1, 2)])
+def test_short_runs_are_made_until_threads_are_awake(latency: float, runs: int) -> None:
+    asked: list[int] = []
+
+    class Asked(ScriptedExecutable):
+        def time(self, inputs: Mapping[str, Tensor], repeats: int) -> list[float]:
+            asked.append(repeats)
+            return super().time(inputs, repeats)
+
+    compare({"a": Asked(lambda run: latency)}, {}, "a", QUICK)
+    assert set(asked[-40:]) == {runs}
+    asked.clear()
+    compare({"a": Asked(lambda run: latency)}, {}, "a", QUICK, simulated=True)
+    assert set(asked[-6:]) == {2}
+
+
+def test_a_turn_begins_when_the_threads_of_the_one_before_rest() -> None:
+    """A thread that goes on for 10 ms after each run, as those of OpenMP do, is over by then."""
+    worked: list[float] = []
+
+    class Lingering(ScriptedExecutable):
+        def time(self, inputs: Mapping[str, Tensor], repeats: int) -> list[float]:
+            began = time.perf_counter()
+            assert not worked or began >= worked[-1]
+            worked.append(began + 0.01)
+            threading.Thread(target=linger, args=(worked[-1],)).start()
+            return super().time(inputs, repeats)
+
+    def linger(until: float) -> None:
+        while time.perf_counter() < until:
+            pass
+
+    contenders = {name: Lingering(lambda run: 3.0) for name in "ab"}
+    rounds = Rounds(contenders, {}, {"a": 2, "b": 2}, seed=0)
+    for name in "abab":
+        rounds.turn(name)
+    assert [len(samples) for samples in rounds.samples.values()] == [2, 2]
+    assert len(worked) == 4
 
 
 def test_a_drift_hits_all_alike() -> None:

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from workers.alternatives.catalog import KINDS, AlternativeError, missing
 from workers.alternatives.process import Process
-from workers.alternatives.quiet import wait_until_quiet
 from workers.devices.cpu_facts import SETTINGS
 from workers.graph.graph import Graph
 from workers.graph.importers import model_path, model_request
@@ -75,7 +74,6 @@ class Alternative:
         known = len(tensors) == len(self._given)
         if not known or any(a is not b for a, b in zip(tensors, self._given, strict=True)):
             self._give(inputs)
-        wait_until_quiet()
         with self._explained():
             answer, elapsed = self._process.ask(
                 {"do": "time", "repeats": repeats}, self._patience * repeats

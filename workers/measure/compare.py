@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
+from workers.devices.at_rest import wait_until_at_rest
 from workers.measure.measurement import Measurement
 from workers.measure.report import SampleReport, report
 from workers.measure.serial import Timed, warm_up
@@ -30,6 +31,11 @@ _ROUNDING = 1e-9
 
 _SLOW_MS = 100.0
 """Slower than this, a run is too long for what the one before left in the caches to matter."""
+
+
+_WAKING_MS, _MOST_RUNS = 2.0, 50
+"""Until its threads are awake, a model of microseconds takes twice as long as it does run after
+run, and one run is over before they are: it runs for as long, but no more often than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,8 @@ def compare(
     ``baseline`` round by round.
 
     In its turn an executable runs twice and the second run counts: the first finds the caches as
-    the one before it left them. Runs above 100 ms are made once. Simulated latencies do not
+    the one before it left them, and wakes its threads, since those of the one before are waited
+    for. Runs above 100 ms are made once, and those below 2 ms for 2 ms. Simulated latencies do not
     scatter, so ENOUGH rounds may do. Raises ValueError if ``baseline`` is not among the
     executables.
     """
@@ -101,7 +108,8 @@ def compare(
     started = clock()
     slowest = max(warm_up(entry, inputs, care.warm_up_ms) for entry in executables.values())
     names = list(executables)
-    rounds = Rounds(executables, inputs, dict.fromkeys(names, runs_in_a_turn(slowest)), seed)
+    runs = dict.fromkeys(names, runs_in_a_turn(slowest, simulated))
+    rounds = Rounds(executables, inputs, runs, seed, simulated)
     samples = rounds.samples
 
     def take() -> None:
@@ -123,9 +131,11 @@ def compare(
     }
 
 
-def runs_in_a_turn(latency_ms: float) -> int:
+def runs_in_a_turn(latency_ms: float, simulated: bool) -> int:
     """How often a contender runs in its turn; the last run counts."""
-    return 1 if latency_ms > _SLOW_MS else 2
+    if simulated or latency_ms > _WAKING_MS:
+        return 1 if latency_ms > _SLOW_MS else 2
+    return min(_MOST_RUNS, 2 + int(_WAKING_MS / latency_ms))
 
 
 class Rounds:
@@ -138,8 +148,10 @@ class Rounds:
         inputs: Mapping[str, Tensor],
         runs: Mapping[str, int],
         seed: int,
+        simulated: bool = False,
     ) -> None:
         self._contenders, self._inputs, self._runs = contenders, inputs, runs
+        self._simulated = simulated
         self._random = np.random.default_rng(seed)
         self.samples: dict[str, list[float]] = {name: [] for name in contenders}
 
@@ -148,7 +160,10 @@ class Rounds:
         return [names[position] for position in self._random.permutation(len(names))]
 
     def turn(self, name: str) -> None:
-        """Let one contender run, and keep its last run's latency."""
+        """Let one contender run once the threads of the one before it rest, and keep its last run's
+        latency."""
+        if not self._simulated:
+            wait_until_at_rest()
         self.samples[name].append(self._contenders[name].time(self._inputs, self._runs[name])[-1])
 
 

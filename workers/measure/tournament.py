@@ -296,8 +296,9 @@ class _Course:
         for name, contender in contenders.items():
             with self._attempt(name):
                 warm[name] = warm_up(contender, self.inputs, self.care.warm_up_ms)
-        runs = {name: runs_in_a_turn(latency) for name, latency in warm.items()}
-        rounds = Rounds({name: contenders[name] for name in warm}, self.inputs, runs, seed)
+        runs = {name: runs_in_a_turn(latency, self.simulated) for name, latency in warm.items()}
+        among = {name: contenders[name] for name in warm}
+        rounds = Rounds(among, self.inputs, runs, seed, self.simulated)
         return rounds, _Cost(self.left, warm, runs, rounds)
 
     def _until_s(self, share: float) -> float:

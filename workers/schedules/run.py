@@ -269,7 +269,7 @@ class Units:
         plain = compile_unit(unit, self._device)
         if model := self._onnx.get(unit["name"]):
             return _or_plain(
-                lambda values: _session(model, values, threads),
+                lambda values: _session(model, values, threads, alone=len(self._units) == 1),
                 plain,
                 f"unit {unit['name']!r} runs without ONNX Runtime",
                 self._notes,
@@ -296,14 +296,18 @@ class Units:
         return plain
 
 
-def _session(model: Mapping[str, Any], values: Values, threads: int) -> Run:
-    """ONNX Runtime on the unit's model, which reads its weights where they lie."""
+def _session(model: Mapping[str, Any], values: Values, threads: int, alone: bool) -> Run:
+    """ONNX Runtime on the unit's model, which reads its weights where they lie. After a run its
+    threads spin for a moment if the unit is ``alone``, and not beside other units."""
     import onnxruntime  # noqa: PLC0415  # optional
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
-    options.add_session_config_entry("session.force_spinning_stop", "1")
+    if alone:
+        options.add_session_config_entry("session.intra_op.spin_duration_us", "1000")
+    else:
+        options.add_session_config_entry("session.force_spinning_stop", "1")
     arrays = [values[name].numpy() for name in model["weights"]]
     weights = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in arrays]
     options.add_external_initializers([f"weight_{i}" for i in range(len(weights))], weights)

@@ -18,6 +18,8 @@ from workers.graph.interpreter import CompiledUnit
 _QUIET = 4
 """Its log level at which only what ends the process is written."""
 
+_SPIN_US = "1000"
+
 
 class OnnxRuntimeProvider(KernelProvider):
     """One session of ONNX Runtime for each Unit, on a CPU. It keeps a whole network's values in the
@@ -42,7 +44,8 @@ class OnnxRuntimeProvider(KernelProvider):
     ) -> CompiledUnit:
         exported = self.onnx(graph, unit)
         try:
-            function = _function(exported, [weights[name] for name in exported.weights], threads)
+            given = [weights[name] for name in exported.weights]
+            function = _function(exported, given, threads, alone=len(graph.units) == 1)
         except Exception as error:
             reason = (str(error).strip() or repr(error)).splitlines()[0]
             raise DeviceError(
@@ -55,17 +58,22 @@ class OnnxRuntimeProvider(KernelProvider):
 
 
 def _function(
-    unit: OnnxUnit, weights: Sequence[Tensor], threads: int
+    unit: OnnxUnit, weights: Sequence[Tensor], threads: int, alone: bool
 ) -> Callable[..., tuple[Tensor, ...]]:
-    """The session as a function of tensors; the session reads the weights where they lie."""
+    """The session as a function of tensors; the session reads the weights where they lie. Nothing
+    else is in the graph of one that is ``alone``."""
     import onnxruntime  # noqa: PLC0415  # optional
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET
     options.intra_op_num_threads = threads
-    # Its threads spin between operators, and not after the last one: others are measured then, and
-    # OpenMP's teams took twice as long beside threads that still spun.
-    options.add_session_config_entry("session.force_spinning_stop", "1")
+    # Its threads spin between operators. After the last they may for a moment where the next run
+    # comes next, which finds them awake, and never where OpenMP's teams do: those took twice as
+    # long beside them. Left to itself a session spins for tens of milliseconds.
+    if alone:
+        options.add_session_config_entry("session.intra_op.spin_duration_us", _SPIN_US)
+    else:
+        options.add_session_config_entry("session.force_spinning_stop", "1")
     held = [weight.detach().contiguous().numpy() for weight in weights]
     names = [f"weight_{number}" for number in range(len(held))]
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in held]
