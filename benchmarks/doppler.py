@@ -14,12 +14,14 @@ measured in one run by all five, in a new order in each repeat:
 - ``local``: TVM's ``LocalRunner`` as it is.
 
 All kernels run on one thread. Wall time is that of measuring; processes are started before. The
-truth about a candidate is the median over the repeats of what the serial measurer's processes read
-from the thread's clock, when nothing else ran. *Quality* is how much slower than the fastest
-candidate the one is that a measurer would choose; *error* is the median of how far what a tuner is
-told is from the truth, which flatters ``serial``, whose own readings it is made of. *Floor* is how
-far two isolated readings of a candidate are apart, in the median: nothing is known better. A row
-is written as soon as it is there. The machine must be quiet.
+truth about a candidate is the median of isolated readings of the thread's clock that none of the
+five has taken: two passes over all candidates in each repeat, in between. *Error* is the median of
+how far what a tuner is told is from the truth; that of ``serial`` is of isolated readings too, so
+that it says how well anything can be known here. *Floor* is how far two of the passes are apart, in
+the median. *Quality* is how much slower than the best candidate the one is that a measurer would
+choose: in the end all that were chosen, and those that seem fastest by the truth, are measured in
+turns, in isolation, as the minimum of many noisy truths is lower than any of them. A row is written
+as soon as it is there. The machine must be quiet.
 """
 
 from __future__ import annotations
@@ -72,6 +74,13 @@ WORKLOADS = (
     "lstm_cell.gnmt",
 )  # fmt: skip
 OUTPUT = Path(__file__).parent / "results" / "doppler.json"
+PASSES = 2
+"""Over all candidates, for the truth, in each repeat."""
+
+LEADERS, TURNS = 4, 11
+"""So many of the fastest by the truth are measured once more, with all that were chosen, and how
+often each."""
+
 LOCAL = "local"
 ORDER = ("doppler", "paper", "naive", "serial", LOCAL)
 
@@ -146,82 +155,82 @@ class Local:
         ]
 
 
+Chosen = tuple[Told, int]
+"""What a tuner would be told, and the candidate that it would choose."""
+
+
+@dataclass
+class Contest:
+    """The five on the kernels of one workload. ``degrees`` has those of DOPpler's rounds, by
+    Calibrator, of each repeat."""
+
+    kernels: Kernels
+    pool: WorkerPool
+    local: Local
+    at_once: int
+
+    def __post_init__(self) -> None:
+        self.subjects = [
+            KernelSubject(path, self.kernels.arguments) for path in self.kernels.libraries
+        ]
+        self.degrees: dict[str, list[list[int]]] = {}
+        self.measurers: dict[str, Callable[[], Chosen]] = {
+            "doppler": lambda: self._doppler(CalibratorForm.POOLED),
+            "paper": lambda: self._doppler(CalibratorForm.PAPER),
+            "naive": lambda: self._fixed(self.at_once),
+            "serial": lambda: self._fixed(1),
+            LOCAL: lambda: _by_told(self.local.measure(self.kernels.libraries)),
+        }
+
+    def begin(self) -> None:
+        """Every process is started, and has made its arguments."""
+        some = self.subjects[: 2 * self.at_once]
+        FixedMeasurer(self.pool, self.at_once, timeout_s=60.0).measure(some)
+        self.local.measure(self.kernels.libraries[:1])
+
+    def isolated(self, places: Sequence[int]) -> Told:
+        """NaN what failed."""
+        chosen = [self.subjects[place] for place in places]
+        taken = FixedMeasurer(self.pool, effort=BRISK).isolated(chosen)
+        return [one.device_ms for one in taken]
+
+    def _fixed(self, degree: int) -> Chosen:
+        measurer = FixedMeasurer(self.pool, degree, BRISK)
+        return _by_told(latencies(measurer.measure(self.subjects)))
+
+    def _doppler(self, form: CalibratorForm) -> Chosen:
+        rounds: list[ParallelRound] = []
+        policy = ReactPolicy(max_dp=self.at_once)
+        measurer = DopplerMeasurer(self.pool, BRISK, policy, calibrator=form)
+        told = latencies(measurer.measure(self.subjects, rounds.append))
+        self.degrees.setdefault(form, []).append([one.degree_of_parallelism for one in rounds])
+        if form is CalibratorForm.PAPER:
+            best = select_ranked(told, contending=0)
+            taken = measurer.isolated([self.subjects[place] for place in best])
+        else:
+            within = contending_within(measurer.evidence.doubt)
+            best = select_ranked(told, contending=within)
+            chosen = [self.subjects[place] for place in best]
+            taken = measured_in_turns(measurer.isolated, chosen, contending=within)
+        sure = {place: one.latency_ms for place, one in zip(best, taken, strict=True)}
+        return told, min(sure, key=sure.__getitem__) if sure else fastest(told)
+
+
 def compared(
     name: str, program: TensorProgram, trials: int, repeats: int, place: Place
 ) -> dict[str, Any]:
     """One workload with all five."""
     with tempfile.TemporaryDirectory(prefix="plait-doppler-") as scratch:
         kernels = built(program, trials, Path(scratch), place)
-        subjects = [KernelSubject(path, kernels.arguments) for path in kernels.libraries]
-        local = Local(program, place)
-        pool = WorkerPool([place.device], place.runtime)
-        state: dict[str, Any] = {}
-        truths: list[Told] = []
-        degrees: dict[str, list[list[int]]] = {
-            CalibratorForm.POOLED: [], CalibratorForm.PAPER: [],
-        }  # fmt: skip
-
-        def doppler(form: CalibratorForm) -> tuple[Told, int]:
-            rounds: list[ParallelRound] = []
-            policy = ReactPolicy(max_dp=place.at_once)
-            measurer = DopplerMeasurer(pool, BRISK, policy, calibrator=form)
-            told = latencies(measurer.measure(subjects, rounds.append))
-            degrees[form].append([one.degree_of_parallelism for one in rounds])
-            if form is CalibratorForm.PAPER:
-                best = select_ranked(told, contending=0)
-                taken = measurer.isolated([subjects[place] for place in best])
-            else:
-                within = contending_within(measurer.evidence.doubt)
-                best = select_ranked(told, contending=within)
-                chosen = [subjects[place] for place in best]
-                taken = measured_in_turns(measurer.isolated, chosen, contending=within)
-            sure = {place: one.latency_ms for place, one in zip(best, taken, strict=True)}
-            return told, min(sure, key=sure.__getitem__) if sure else fastest(told)
-
-        def naive() -> tuple[Told, int]:
-            told = latencies(FixedMeasurer(pool, place.at_once, BRISK).measure(subjects))
-            return told, fastest(told)
-
-        def serial() -> tuple[Told, int]:
-            taken = FixedMeasurer(pool, effort=BRISK).measure(subjects)
-            truths.append([math.nan if one is None else one.device_ms for one in taken])
-            told = latencies(taken)
-            return told, fastest(told)
-
-        def by_tvm() -> tuple[Told, int]:
-            told = local.measure(kernels.libraries)
-            return told, fastest(told)
-
-        measurers: dict[str, Callable[[], tuple[Told, int]]] = {
-            "doppler": lambda: doppler(CalibratorForm.POOLED),
-            "paper": lambda: doppler(CalibratorForm.PAPER),
-            "naive": naive,
-            "serial": serial,
-            LOCAL: by_tvm,
-        }
-        try:
-            # Every process is started, and has made its arguments.
-            FixedMeasurer(pool, place.at_once, timeout_s=60.0).measure(
-                subjects[: 2 * place.at_once]
-            )
-            local.measure(kernels.libraries[:1])
-            for label in measurers:
-                state[label] = {"wall_s": [], "told": [], "chosen": []}
-            for repeat in range(repeats):
-                for label in random.Random(repeat).sample(list(measurers), len(measurers)):
-                    began = time.monotonic()
-                    told, chosen = measurers[label]()
-                    state[label]["wall_s"].append(time.monotonic() - began)
-                    state[label]["told"].append(told)
-                    state[label]["chosen"].append(chosen)
-                    seconds = state[label]["wall_s"][-1]
-                    print(f"  {name}, {label}: {seconds:.1f} s", file=sys.stderr, flush=True)
-        finally:
-            pool.close()
-    truth = [median(values) for values in zip(*truths, strict=True)]
+        with closing(WorkerPool([place.device], place.runtime)) as pool:
+            contest = Contest(kernels, pool, Local(program, place), place.at_once)
+            contest.begin()
+            state, passes = _repeats(name, contest, repeats)
+            truth = [median(values) for values in zip(*passes, strict=True)]
+            finals = _finals(contest, state, truth)
     apart = [
         abs(one / other - 1)
-        for first, second in combinations(truths, 2)
+        for first, second in combinations(passes, 2)
         for one, other in zip(first, second, strict=True)
         if not math.isnan(one / other)
     ]
@@ -229,11 +238,52 @@ def compared(
         "candidates": kernels.tried,
         "built": len(kernels.libraries),
         "build_s": kernels.build_s,
-        "best_ms": min((ms for ms in truth if not math.isnan(ms)), default=None),
+        "best_ms": min(finals.values()),
         "floor": median(apart) if apart else None,
-        "degrees": degrees,
-        "measurers": {label: summary(found, truth) for label, found in state.items()},
+        "degrees": contest.degrees,
+        "measurers": {label: summary(found, truth, finals) for label, found in state.items()},
     }
+
+
+def _repeats(
+    name: str, contest: Contest, repeats: int
+) -> tuple[dict[str, dict[str, list[Any]]], list[Told]]:
+    """What each measurer took, told and chose in each repeat, and the passes for the truth."""
+    state: dict[str, dict[str, list[Any]]] = {
+        label: {"wall_s": [], "told": [], "chosen": []} for label in contest.measurers
+    }
+    passes: list[Told] = []
+    for repeat in range(repeats):
+        parts = [*contest.measurers, *[""] * PASSES]
+        for label in random.Random(repeat).sample(parts, len(parts)):
+            if not label:
+                passes.append(contest.isolated(range(len(contest.subjects))))
+                continue
+            began = time.monotonic()
+            told, chosen = contest.measurers[label]()
+            seconds = time.monotonic() - began
+            for what, value in (("wall_s", seconds), ("told", told), ("chosen", chosen)):
+                state[label][what].append(value)
+            print(f"  {name}, {label}: {seconds:.1f} s", file=sys.stderr, flush=True)
+    return state, passes
+
+
+def _finals(
+    contest: Contest, state: Mapping[str, Mapping[str, Sequence[int]]], truth: Told
+) -> dict[int, float]:
+    """In ms, of all that were chosen and the fastest by the truth, measured in turns."""
+    known = [place for place, ms in enumerate(truth) if not math.isnan(ms)]
+    leaders = sorted(known, key=truth.__getitem__)[:LEADERS]
+    places = sorted({*leaders, *(place for found in state.values() for place in found["chosen"])})
+    turns = []
+    for turn in range(TURNS):
+        order = random.Random(turn).sample(places, len(places))
+        turns.append(dict(zip(order, contest.isolated(order), strict=True)))
+    return {place: median([turn[place] for turn in turns]) for place in places}
+
+
+def _by_told(told: Told) -> Chosen:
+    return told, fastest(told)
 
 
 def latencies(taken: Sequence[Taken | None]) -> Told:
@@ -246,9 +296,11 @@ def fastest(told: Told) -> int:
     return min(range(len(told)), key=told.__getitem__)
 
 
-def summary(found: Mapping[str, Any], truth: Sequence[float]) -> dict[str, Any]:
-    """A measurer's repeats, held against the truth."""
-    best = min(ms for ms in truth if not math.isnan(ms))
+def summary(
+    found: Mapping[str, Any], truth: Sequence[float], finals: Mapping[int, float]
+) -> dict[str, Any]:
+    """A measurer's repeats, held against the truth, and what it chose, against the best."""
+    best = min(finals.values())
     off = [
         abs(ms / true - 1)
         for told in found["told"]
@@ -258,7 +310,7 @@ def summary(found: Mapping[str, Any], truth: Sequence[float]) -> dict[str, Any]:
     return {
         "wall_s": found["wall_s"],
         "failed": [sum(not math.isfinite(ms) for ms in told) for told in found["told"]],
-        "quality": [truth[chosen] / best - 1 for chosen in found["chosen"]],
+        "quality": [finals[chosen] / best - 1 for chosen in found["chosen"]],
         "error": median(off) if off else None,
     }
 

@@ -25,9 +25,9 @@ def fill(page: Page, stack: Stack) -> None:
     """The form of a small job, as a person fills it."""
     page.goto(f"{stack.url}/jobs/new")
     page.get_by_test_id("new-job-purpose-kernels").check()
-    page.get_by_test_id("new-job-program-source").get_by_text("Workloads by name").click()
+    page.get_by_test_id("new-job-program-source").get_by_text("By name or sizes").click()
     page.get_by_test_id("new-job-submit").click()
-    expect(page.get_by_text("choose at least one workload")).to_be_visible()
+    expect(page.get_by_text("choose a workload, or give a program of your own")).to_be_visible()
     page.get_by_test_id("new-job-workloads").click()
     page.keyboard.type("classifier")
     expect(page.get_by_role("option")).to_have_count(2)
@@ -147,5 +147,29 @@ def test_a_device_that_tunes_no_kernels_says_why(page: Page, stack: Stack) -> No
     page.get_by_test_id("new-job-device").click()
     page.get_by_role("option", name="sim:v100").click()
     expect(page.get_by_test_id("new-job-no-kernels")).to_contain_text("simulated")
-    page.get_by_test_id("new-job-program-source").get_by_text("Workloads by name").click()
+    page.get_by_test_id("new-job-program-source").get_by_text("By name or sizes").click()
     expect(page.get_by_test_id("new-job-workloads")).to_be_disabled()
+
+
+def test_a_program_of_ones_own_has_the_sizes_that_were_written(page: Page, stack: Stack) -> None:
+    page.goto(f"{stack.url}/jobs/new")
+    page.get_by_test_id("new-job-purpose-kernels").check()
+    page.get_by_test_id("new-job-program-source").get_by_text("By name or sizes").click()
+    field = page.get_by_test_id("new-job-programs")
+    field.fill("matm")
+    expect(page.get_by_role("option", name=re.compile("^matmul:"))).to_contain_text("rows=")
+    field.fill("matmul:raws=64")
+    field.press("Enter")
+    page.get_by_test_id("new-job-submit").click()
+    expect(page.get_by_text("matmul has no size 'raws'")).to_be_visible()
+    field.press("Backspace")
+    field.fill("matmul:rows=64,columns=32")
+    field.press("Enter")
+    page.get_by_test_id("new-job-trials").fill("2")
+    page.get_by_test_id("new-job-submit").click()
+    expect(page).to_have_url(re.compile(r"/jobs/[0-9a-f-]{36}$"))
+    job = page.url.rsplit("/", 1)[-1]
+    with stack.client() as client:
+        [asked] = client.get(f"/jobs/{job}").json()["spec"]["kernels"]["programs"]
+        client.post(f"/jobs/{job}/cancel").raise_for_status()
+    assert (asked["family"], asked["sizes"]) == ("matmul", {"rows": 64, "columns": 32})

@@ -17,7 +17,7 @@ from support.subjects import Crowded, Ending, Spinning
 from workers.measure.effort import Effort
 from workers.measure.measurement import Failure
 from workers.measure.parallel.calibrator import REMEASURED_SHARE, CalibratorForm
-from workers.measure.parallel.doppler import DopplerMeasurer
+from workers.measure.parallel.doppler import SMALLEST, DopplerMeasurer
 from workers.measure.parallel.fixed import FixedMeasurer
 from workers.measure.parallel.pool import WorkerPool
 from workers.measure.parallel.ranking import measured_in_turns
@@ -70,7 +70,7 @@ def test_latencies_are_in_the_order_of_the_candidates(measurer: SubjectMeasurer)
     assert [one.number for one in rounds] == list(range(1, len(rounds) + 1))
     assert [taken for one in rounds for taken in one.taken] == found
     for one in rounds:
-        assert len(one.taken) <= max(one.degree_of_parallelism, len(took) // len(rounds))
+        assert len(one.taken) <= max(one.degree_of_parallelism, SMALLEST)
         assert len(one.outcomes) == len(one.taken) + one.remeasured
         assert one.duration_s > 0
 
@@ -121,7 +121,7 @@ def test_doppler_measures_more_at_once_while_that_is_accurate(pool: WorkerPool) 
 def test_what_only_parallelism_fails_is_measured_and_lowers_the_degree(
     pool: WorkerPool, tmp_path: Path
 ) -> None:
-    crowded = [Crowded(1.0, str(tmp_path), most=2)] * 7
+    crowded = [Crowded(1.0, str(tmp_path), most=2)] * (1 + SMALLEST + 2)
     measurer = DopplerMeasurer(pool, EFFORT, ReactPolicy(max_dp=3, tau=0.3))
     rounds: list[ParallelRound] = []
     found = measurer.measure(crowded, rounds.append)
@@ -145,14 +145,18 @@ def test_it_goes_on_from_the_state_of_another(pool: WorkerPool) -> None:
 
 
 def test_what_several_rounds_told_decides_how_much_is_measured_again(pool: WorkerPool) -> None:
-    """A fifth of what was measured beside others, over all rounds, and of the first round one."""
+    """A fifth of what was measured beside others, over all rounds, and of the first round one; more
+    only if more are outliers."""
     measurer = DopplerMeasurer(pool, EFFORT, ReactPolicy(max_dp=2, tau=9.0))
     rounds: list[ParallelRound] = []
     found = measurer.measure([Spinning(1.0)] * 21, rounds.append)
-    assert [one.degree_of_parallelism for one in rounds] == [1, *[2] * 10]
-    again = [one.remeasured - one.outliers for one in rounds]
-    assert again[:2] == [0, 1]
-    assert sum(again) == pytest.approx(20 * REMEASURED_SHARE, abs=1)
+    assert [one.degree_of_parallelism for one in rounds] == [1, 2, 2, 2]
+    assert [len(one.taken) for one in rounds] == [1, SMALLEST, SMALLEST, 4]
+    owed = 0.0
+    for one in rounds[1:]:
+        owed += REMEASURED_SHARE * len(one.taken)
+        assert one.remeasured == max(math.floor(owed + 1e-9), one.outliers)
+        owed = min(1.0, max(0.0, owed - one.remeasured))
     for taken in found:
         assert taken is not None
         if taken.alone_ms is not None:

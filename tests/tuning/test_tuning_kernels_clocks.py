@@ -12,7 +12,8 @@ import pytest
 from support.subjects import Spinning
 
 from workers.measure.effort import Effort
-from workers.measure.parallel.doppler import DopplerMeasurer
+from workers.measure.parallel.calibrator import CalibratorForm
+from workers.measure.parallel.doppler import SMALLEST, DopplerMeasurer
 from workers.measure.parallel.fixed import FixedMeasurer
 from workers.measure.parallel.pool import WorkerPool
 from workers.measure.parallel.react import ReactPolicy
@@ -70,9 +71,22 @@ def test_a_fixed_degree_is_alone_if_it_is_one(pool: WorkerPool, degree: int, ent
     assert quiet.entered == entered + 1
 
 
-def test_doppler_takes_d_p_on_each_device(pool: WorkerPool) -> None:
-    measurer = DopplerMeasurer(pool, EFFORT, ReactPolicy(max_dp=8, initial_dp=3))
-    assert [measurer.round_size(left) for left in (1, 3, 9)] == [1, 3, 3]
+@pytest.mark.parametrize(
+    ("form", "d_p", "sizes"),
+    [
+        (CalibratorForm.PAPER, 3, [1, 3, 3, 3]),
+        (CalibratorForm.PUBLISHED, 3, [1, 3, 3, 3]),
+        (CalibratorForm.POOLED, 3, [1, 3, SMALLEST, SMALLEST]),
+        (CalibratorForm.POOLED, 1, [1, 1, 1, 1]),
+        (CalibratorForm.POOLED, 12, [1, 3, 9, 12]),
+    ],
+)
+def test_how_many_candidates_doppler_takes_in_a_round(
+    pool: WorkerPool, form: CalibratorForm, d_p: int, sizes: list[int]
+) -> None:
+    policy = ReactPolicy(max_dp=16, initial_dp=d_p)
+    measurer = DopplerMeasurer(pool, EFFORT, policy, calibrator=form)
+    assert [measurer.round_size(left) for left in (1, 3, 9, 40)] == sizes
 
 
 @dataclass

@@ -39,6 +39,11 @@ from workers.measure.parallel.rounds import ParallelRound, Taken, device_latency
 from workers.measure.parallel.subject import Outcome, Reading, Subject
 from workers.measure.parallel.timeouts import DEFAULT_TIMEOUT, AdaptiveTimeout
 
+SMALLEST = 8
+"""Candidates on each device in a round with several in flight. Departure: Algorithm 1 takes d_p.
+Of two, as on a CPU of two cores, none is an outlier, and every second process waits for the other
+one at the end of each round."""
+
 
 @dataclass
 class DopplerMeasurer:
@@ -59,10 +64,13 @@ class DopplerMeasurer:
     alone: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def round_size(self, left: int) -> int:
-        """d_p on each device, or what is left."""
+        """d_p on each device, or what is left; more than one at once make ``SMALLEST`` at least,
+        unless each round is to be calibrated by itself."""
         devices = len(self.pool.devices)
         state = self.state or initial_state(self.policy)
-        return min(left, degree_to_run(state, left, devices) * devices)
+        degree = degree_to_run(state, left, devices)
+        pooled = self.calibrator is CalibratorForm.POOLED
+        return min(left, devices * (max(degree, SMALLEST) if pooled and degree > 1 else degree))
 
     def measure(
         self,
@@ -75,8 +83,9 @@ class DopplerMeasurer:
         while len(taken) < len(subjects) and not expired():
             state = self.state or initial_state(self.policy)
             devices = len(self.pool.devices)
-            degree = degree_to_run(state, len(subjects) - len(taken), devices)
-            chosen = subjects[len(taken) :][: degree * devices]
+            left = len(subjects) - len(taken)
+            degree = degree_to_run(state, left, devices)
+            chosen = subjects[len(taken) :][: self.round_size(left)]
             found = self._round(chosen, degree, state)
             self.state = found.react.after if found.react is not None else state
             taken += found.taken
@@ -128,14 +137,15 @@ class DopplerMeasurer:
     ) -> tuple[dict[int, Outcome], Selection]:
         """Measured in isolation by place: what parallelism may have failed, and Q of Eq. 3. Nothing
         of a round of one candidate on each device, which was isolated already: a departure, as
-        Eq. 3 would measure every such candidate twice."""
+        Eq. 3 would measure every such candidate twice. v is for each run, of which the paper makes
+        equally many of all candidates, and an Effort fewer of slow ones."""
         if degree == 1:
             return {}, Selection((), ())
         places = list(readings)
         pooled = self.calibrator is CalibratorForm.POOLED
         selection = select_remeasurements(
             [device_latency(reading) for reading in readings.values()],
-            [reading.duration_s * 1e3 for reading in readings.values()],
+            [reading.duration_s * 1e3 / len(reading.runs) for reading in readings.values()],
             self.seed + self.done,
             self.evidence.due(degree, len(places), self.policy.tau) if pooled else None,
         )

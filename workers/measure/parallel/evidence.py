@@ -1,7 +1,7 @@
 """What re-measuring in isolation has told over several rounds: our own form of the Calibrator.
 
 DOPpler's Calibrator (Section 4.3) learns from each round alone. That is right for rounds of dozens.
-On a CPU a round has as many candidates as there are cores: of two, Eq. 3 re-measures every second
+On a CPU of few cores a round is small, however its size is chosen: of two, Eq. 3 re-measures every second
 candidate, δ_mean is a single deviation, most of it noise, and Eq. 5 takes it off both latencies,
 whichever way it pointed. The candidate of the noisiest round then looks like the fastest. Hence,
 here:
@@ -16,7 +16,7 @@ here:
   so that REACT avoids all parallelism. Noise points either way and cancels; interference does not.
 - What was re-measured is told as it was in isolation. The other latencies are scaled by the median
   of isolated / parallel over the newest ``RATIOS`` pairs of the same degree and device, with its
-  sign, and only if its 95 % interval excludes 1: a factor that may be nothing but noise would add
+  sign, and only if its 99 % interval excludes 1: a factor that may be nothing but noise would add
   its noise to all of them.
 
 Latencies in ms. Evidence is of one tensor program, as another one interferes otherwise.

@@ -1,4 +1,13 @@
-import { Alert, type ComboboxParsedItem, Input, MultiSelect, SegmentedControl, Stack, Text } from "@mantine/core";
+import {
+  Alert,
+  type ComboboxParsedItem,
+  Input,
+  MultiSelect,
+  SegmentedControl,
+  Stack,
+  TagsInput,
+  Text,
+} from "@mantine/core";
 import { IconInfoCircle } from "@tabler/icons-react";
 
 import type { Device, KernelOffer } from "@/api/types";
@@ -19,7 +28,7 @@ export function ProgramSource({ form }: FormProps) {
         aria-labelledby="program-source"
         data={[
           { value: "model", label: "Of a model" },
-          { value: "workloads", label: "Workloads by name" },
+          { value: "workloads", label: "By name or sizes" },
         ]}
         {...form.getInputProps("programSource")}
         data-testid="new-job-program-source"
@@ -76,6 +85,46 @@ export function WorkloadField({ form, offer }: FormProps & { offer: KernelOffer 
       comboboxProps={{ width: "min(480px, calc(100vw - 48px))", position: "bottom-start" }}
       data-testid="new-job-workloads"
       {...form.getInputProps("workloads")}
+    />
+  );
+}
+
+/** Programs of sizes of one's own, written as on the command line; a family's sizes are shown once
+ * its name is begun. */
+export function ProgramsField({ form, offer }: FormProps & { offer: KernelOffer | null }) {
+  const families = offer?.families ?? {};
+  return (
+    <TagsInput
+      label="Programs of your own"
+      description="FAMILY:SIZE=N,SIZE=N and Enter; sizes left out are the family's own"
+      inputWrapperOrder={["label", "input", "description", "error"]}
+      placeholder={form.values.programs.length > 0 ? "" : "matmul:rows=64,columns=64"}
+      splitChars={[";"]}
+      acceptValueOnBlur
+      clearable
+      disabled={offer === null}
+      data={Object.keys(families).map((family) => `${family}:`)}
+      filter={({ options, search }) => {
+        const [wanted = ""] = search.trim().toLowerCase().split(":");
+        return options.filter((option) => "value" in option && option.value.includes(wanted));
+      }}
+      renderOption={({ option }) => {
+        const family = families[option.value.replace(":", "")];
+        return (
+          <div>
+            <Text size="sm">{option.value}</Text>
+            <Text size="xs" c="dimmed">
+              {Object.entries(family?.sizes ?? {})
+                .map(([name, size]) => `${name}=${size}`)
+                .join(", ")}
+            </Text>
+          </div>
+        );
+      }}
+      maxDropdownHeight={380}
+      comboboxProps={{ width: "min(480px, calc(100vw - 48px))", position: "bottom-start" }}
+      data-testid="new-job-programs"
+      {...form.getInputProps("programs")}
     />
   );
 }

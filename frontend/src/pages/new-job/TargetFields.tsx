@@ -5,7 +5,7 @@ import { ErrorNotice } from "@/components/ErrorNotice";
 
 import { DeviceField } from "./DeviceField";
 import type { FormProps } from "./form";
-import { NoKernels, ProgramSource, WorkloadField } from "./KernelTarget";
+import { NoKernels, ProgramsField, ProgramSource, WorkloadField } from "./KernelTarget";
 import { PurposeField } from "./PurposeField";
 import { SequenceLength } from "./SearchFields";
 import { useModelOptions } from "./useModelOptions";
@@ -24,7 +24,10 @@ export function TargetFields({ form, devices }: FormProps & { devices: readonly 
         {ofModel(values) ? (
           <ModelField form={form} />
         ) : (
-          <WorkloadField form={form} offer={device?.capabilities.kernels ?? null} />
+          <>
+            <WorkloadField form={form} offer={device?.capabilities.kernels ?? null} />
+            <ProgramsField form={form} offer={device?.capabilities.kernels ?? null} />
+          </>
         )}
         <DeviceField form={form} devices={devices} />
         <TextInput

@@ -11,6 +11,7 @@ import {
   invalid,
   onDevice,
   placeOf,
+  programOf,
   request,
   startingValues,
   type Values,
@@ -106,6 +107,35 @@ describe("request", () => {
 const tuned = (part: Partial<Values>): Values =>
   values({ purpose: "kernels", programSource: "workloads", workloads: ["bert", "resnet"], ...part });
 
+describe("a program of one's own", () => {
+  it("is a family with sizes, as on the command line", () => {
+    expect(programOf("matmul:rows=64, columns = 32")).toEqual({
+      family: "matmul",
+      sizes: { rows: 64, columns: 32 },
+    });
+    expect(programOf("matmul:")).toEqual({ family: "matmul", sizes: {} });
+  });
+
+  it.each(["matmul", ":rows=1", "matmul:rows", "matmul:rows=1.5", "matmul:rows=1:2", ""])(
+    "is not %j",
+    (word) => expect(programOf(word)).toBeNull(),
+  );
+
+  it("is asked for after the workloads, and shows what the service says of it", () => {
+    const both = tuned({ workloads: ["bert"], programs: ["matmul:rows=64"] });
+    expect(request(both).kernels?.programs).toEqual([
+      { workload: "bert", sizes: {}, weight: 1 },
+      { family: "matmul", sizes: { rows: 64 }, weight: 1 },
+    ]);
+    expect(invalid(both)).toEqual({});
+    expect(placeOf("kernels.programs", both)).toBe("programs");
+    expect(placeOf("kernels.programs", tuned({}))).toBe("workloads");
+    expect(invalid(tuned({ workloads: [], programs: ["matmul"] }))).toEqual({
+      programs: "not FAMILY:SIZE=N,SIZE=N: matmul",
+    });
+  });
+});
+
 describe("a job for kernels", () => {
   it("names the workloads and no model, or a model and no workloads", () => {
     const named = request(tuned({}));
@@ -151,7 +181,7 @@ describe("a job for kernels", () => {
 
   it("says what is missing", () => {
     expect(invalid(tuned({ workloads: [], trials: "" }))).toEqual({
-      workloads: "choose at least one workload",
+      workloads: "choose a workload, or give a program of your own",
       trials: "give a number",
     });
     expect(invalid(tuned({ programSource: "model", model: "" }))).toEqual({

@@ -39,6 +39,8 @@ export interface Values {
   /** Of a job for kernels: whose tensor programs, and how they are tuned. */
   programSource: "model" | "workloads";
   workloads: string[];
+  /** ``FAMILY:SIZE=N,SIZE=N``, as on the command line. */
+  programs: string[];
   modelBatch: number | string;
   tuner: string;
   measurer: MeasurerKind;
@@ -78,6 +80,7 @@ export const DEFAULTS: Values = {
   stageMeasurer: "serial",
   programSource: "model",
   workloads: [],
+  programs: [],
   modelBatch: 1,
   tuner: "evolutionary",
   measurer: "doppler",
@@ -147,14 +150,30 @@ const ADVANCED: readonly (keyof Values)[] = [
 
 export const isAdvanced = (field: string) => (ADVANCED as readonly string[]).includes(field);
 
+/** A family with sizes, of which those that are left out are its own; null if it is not that. */
+export function programOf(word: string): { family: string; sizes: Record<string, number> } | null {
+  const [family = "", ...rest] = word.split(":");
+  const parts = rest.join(":").split(",").map((part) => part.trim());
+  const sizes = parts.filter(Boolean).map((part) => /^(\w+)\s*=\s*(-?\d+)$/.exec(part));
+  if (family.trim() === "" || rest.length === 0 || sizes.includes(null)) return null;
+  return {
+    family: family.trim(),
+    sizes: Object.fromEntries(sizes.map((found) => [found?.[1] ?? "", Number(found?.[2])])),
+  };
+}
+
 /** Only what would not become a request at all; every other rule is the service's. */
 export function invalid(values: Values): Partial<Record<keyof Values, string>> {
   const errors: Partial<Record<keyof Values, string>> = {};
   if (ofModel(values) && values.model === "") errors.model = "choose a model";
   if (values.device === "") errors.device = "choose a device";
   if (values.purpose === "kernels") {
-    if (!ofModel(values) && values.workloads.length === 0) {
-      errors.workloads = "choose at least one workload";
+    if (!ofModel(values)) {
+      const odd = values.programs.filter((word) => programOf(word) === null);
+      if (odd.length > 0) errors.programs = `not FAMILY:SIZE=N,SIZE=N: ${odd.join("; ")}`;
+      if (values.workloads.length + values.programs.length === 0) {
+        errors.workloads = "choose a workload, or give a program of your own";
+      }
     }
     for (const field of ["modelBatch", "trials", "proposed", "budgetSeconds", "seed"] as const) {
       if (values[field] === "") errors[field] = "give a number";
@@ -176,8 +195,12 @@ export const inForm = (field: keyof typeof FIELD_OF, message: string) =>
   field === "ios.gap" ? `${message} (as a fraction: 1 % is 0.01)` : message;
 
 /** The service's word on a field, put where the form has that field. */
-export const placeOf = (field: keyof typeof FIELD_OF, values: Values): keyof Values =>
-  field === "batch_sizes" && values.purpose === "kernels" ? "modelBatch" : FIELD_OF[field];
+export function placeOf(field: keyof typeof FIELD_OF, values: Values): keyof Values {
+  if (field === "batch_sizes" && values.purpose === "kernels") return "modelBatch";
+  // Workloads are chosen from what there is; what is wrong was written.
+  if (field === "kernels.programs" && values.programs.length > 0) return "programs";
+  return FIELD_OF[field];
+}
 
 export function request(values: Values): JobCreate {
   return values.purpose === "kernels" ? kernelJob(values) : scheduleJob(values);
@@ -203,7 +226,13 @@ function kernelJob(values: Values): JobCreate {
     kernels: {
       programs: model
         ? []
-        : values.workloads.map((workload) => ({ workload, sizes: {}, weight: 1 })),
+        : [
+            ...values.workloads.map((workload) => ({ workload, sizes: {}, weight: 1 })),
+            ...values.programs.flatMap((word) => {
+              const program = programOf(word);
+              return program === null ? [] : [{ ...program, weight: 1 }];
+            }),
+          ],
       tuner: values.tuner,
       measurer: {
         kind: measurer,
