@@ -230,6 +230,21 @@ def test_the_limit_holds_whatever_the_latencies(slow: int, limit: float) -> None
         assert found.ended == "time"
 
 
+def test_nobody_leaves_unproved_where_only_proof_counts() -> None:
+    """Two are as fast as each other, and there is no time for more than one round: both are in the
+    final, which says so. One of twice the latency is."""
+    field = {"base": 300.0, "ours": 200.0, "theirs": 199.0, "slow": 600.0}
+    for proof in (False, True):
+        machine = Machine(field)
+        found = machine.play(TournamentCare(limit_s=3.0, proof=proof))
+        unproved = {one.name for one in found.standings if "not proved" in (one.dropped or "")}
+        assert bool(unproved) is not proof
+        assert (found.of("ours").final and found.of("theirs").final) is proof
+        if proof:
+            assert found.of("slow").dropped is not None
+            assert {found.winner, *found.tied_with} == {"ours", "theirs"}
+
+
 def test_simulated_latencies_are_had_at_once_and_know_no_ties() -> None:
     field = {"base": 2.0, "a": 1.0, "b": 1.0, "c": 1.0005}
     machine = Machine(field, sigma=0)

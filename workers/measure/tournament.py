@@ -57,6 +57,9 @@ class TournamentCare:
 
     Rounds of the final are added until each interval is ``precise`` as in ``compare.Care``: at
     least ``min_rounds``, at most ``max_rounds``.
+
+    With ``proof`` nobody leaves unproved, for want of time: for a few contenders of which each one
+    matters. The final then takes the fewest rounds of all that are left if there is time for none.
     """
 
     limit_s: float = 60.0
@@ -66,6 +69,7 @@ class TournamentCare:
     min_rounds: int = 30
     max_rounds: int = 300
     warm_up_ms: float = 100.0
+    proof: bool = False
 
 
 def ignore_rung(rung: Rung) -> None:
@@ -257,7 +261,9 @@ class _Course:
         fewest: int = 0,
     ) -> None:
         """Drop the slowest until the ``wanted`` rounds of the others fit that time, or no more than
-        ``fewest`` are left."""
+        ``fewest`` are left; nobody, if only proof counts."""
+        if self.care.proof:
+            return
         lead = rounds.samples[leader]
         ratio = {name: median_ratio(rounds.samples[name], lead) for name in self.left}
         seeming_tie = 1 + tie_band(self.simulated)

@@ -122,17 +122,17 @@ class Contest:
         NoisyMachineError if the machine was too busy to tell."""
 
         def both() -> Ranking:
-            ours = self._tournament(list(self.executables), inputs, seed)
+            ours = self._tournament(list(self.executables), inputs, seed, proof=False)
             if not self.alternatives:
                 return rank(ours, None, BASELINE)
             self.reporter.step("verifying", 0, 0, f"measuring {ours.winner} and what you have")
             names = [*dict.fromkeys([BASELINE, ours.winner]), *self.alternatives]
-            return rank(ours, self._tournament(names, inputs, seed), BASELINE)
+            return rank(ours, self._tournament(names, inputs, seed, proof=True), BASELINE)
 
         return watch.measure(both)
 
     def _tournament(
-        self, names: Sequence[str], inputs: dict[str, Tensor], seed: int
+        self, names: Sequence[str], inputs: dict[str, Tensor], seed: int, proof: bool
     ) -> TournamentResult:
         # What an earlier tournament has prepared afresh takes part in the next one.
         everybody: dict[str, Timed] = {**self.executables, **self.alternatives}
@@ -142,7 +142,7 @@ class Contest:
             BASELINE,
             self._prepare_again,
             preference=names,
-            care=TournamentCare(limit_s=min(SECONDS_EACH * len(names), MOST_SECONDS)),
+            care=TournamentCare(min(SECONDS_EACH * len(names), MOST_SECONDS), proof=proof),
             seed=seed,
             simulated=self.place.device.facts.simulated,
             told=self._told,

@@ -1,10 +1,10 @@
 """What re-measuring in isolation has told over several rounds: our own form of the Calibrator.
 
 DOPpler's Calibrator (Section 4.3) learns from each round alone. That is right for rounds of dozens.
-On a CPU of few cores a round is small, however its size is chosen: of two, Eq. 3 re-measures every second
-candidate, δ_mean is a single deviation, most of it noise, and Eq. 5 takes it off both latencies,
-whichever way it pointed. The candidate of the noisiest round then looks like the fastest. Hence,
-here:
+On a CPU of few cores a round is small, however its size is chosen: of two, Eq. 3 re-measures every
+second candidate, δ_mean is a single deviation, most of it noise, and Eq. 5 takes it off both
+latencies, whichever way it pointed. The candidate of the noisiest round then looks like the
+fastest. Hence, here:
 
 - Eq. 3's share ζ holds over rounds: what a round rounds off is owed by the next one. All outliers
   are still re-measured, and one candidate at least of a round of a degree of parallelism of which
