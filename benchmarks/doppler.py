@@ -238,7 +238,7 @@ def compared(
         "candidates": kernels.tried,
         "built": len(kernels.libraries),
         "build_s": kernels.build_s,
-        "best_ms": min(finals.values()),
+        "best_ms": min(finals.values(), default=None),
         "floor": median(apart) if apart else None,
         "degrees": contest.degrees,
         "measurers": {label: summary(found, truth, finals) for label, found in state.items()},
@@ -271,7 +271,8 @@ def _repeats(
 def _finals(
     contest: Contest, state: Mapping[str, Mapping[str, Sequence[int]]], truth: Told
 ) -> dict[int, float]:
-    """In ms, of all that were chosen and the fastest by the truth, measured in turns."""
+    """In ms, of all that were chosen and the fastest by the truth, measured in turns; without those
+    that fail."""
     known = [place for place, ms in enumerate(truth) if not math.isnan(ms)]
     leaders = sorted(known, key=truth.__getitem__)[:LEADERS]
     places = sorted({*leaders, *(place for found in state.values() for place in found["chosen"])})
@@ -279,7 +280,8 @@ def _finals(
     for turn in range(TURNS):
         order = random.Random(turn).sample(places, len(places))
         turns.append(dict(zip(order, contest.isolated(order), strict=True)))
-    return {place: median([turn[place] for turn in turns]) for place in places}
+    latencies = {place: median([turn[place] for turn in turns]) for place in places}
+    return {place: ms for place, ms in latencies.items() if not math.isnan(ms)}
 
 
 def _by_told(told: Told) -> Chosen:
@@ -300,7 +302,7 @@ def summary(
     found: Mapping[str, Any], truth: Sequence[float], finals: Mapping[int, float]
 ) -> dict[str, Any]:
     """A measurer's repeats, held against the truth, and what it chose, against the best."""
-    best = min(finals.values())
+    best = min(finals.values(), default=math.nan)
     off = [
         abs(ms / true - 1)
         for told in found["told"]
@@ -310,7 +312,7 @@ def summary(
     return {
         "wall_s": found["wall_s"],
         "failed": [sum(not math.isfinite(ms) for ms in told) for told in found["told"]],
-        "quality": [finals[chosen] / best - 1 for chosen in found["chosen"]],
+        "quality": [finals.get(chosen, math.inf) / best - 1 for chosen in found["chosen"]],
         "error": median(off) if off else None,
     }
 
