@@ -24,7 +24,7 @@ function scheduleWords(values: Values): string {
 }
 
 function kernelWords(values: Values): string {
-  const programs = values.workloads.length;
+  const programs = values.workloads.length + values.programs.length;
   const what = ofModel(values)
     ? "all tensor programs of the model"
     : `${count(programs)} tensor ${programs === 1 ? "program" : "programs"}`;
