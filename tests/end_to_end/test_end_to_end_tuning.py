@@ -25,8 +25,9 @@ from workers.tuning.programs import catalog
 
 pytest.importorskip("tvm")
 
-SPEC = spec(trials=16, batch_size=8, measurer={"calibrator": "paper"})
-"""The paper's Calibrator has rounds of d_p candidates: some are left to stop after."""
+TRIALS = 40
+SPEC = spec(trials=TRIALS, batch_size=TRIALS // 2)
+"""Each program is one batch, of several rounds: there are some left to stop after."""
 
 
 def stored(stack: Stack, job: str) -> list[tuple[int, str, str, int]]:
@@ -102,7 +103,11 @@ def test_a_job_tunes_two_programs_and_its_rounds_are_in_the_database(
         events = client.get(f"/jobs/{whole}/events").json()
         history = client.get(f"/jobs/{whole}/tuning/rounds").json()
     assert [program["program"] for program in tuning["programs"]] == [MATMUL.key, CONVOLUTION.key]
-    assert (tuning["trials"], tuning["trials_wanted"], tuning["ended"]) == (16, 16, "complete")
+    assert (tuning["trials"], tuning["trials_wanted"], tuning["ended"]) == (
+        TRIALS,
+        TRIALS,
+        "complete",
+    )
     assert tuning["tuned"] is True
     assert tuning["rounds"] == len(history) == len(rounds(stack, whole))
     assert [row["number"] for row in history] == list(range(1, len(history) + 1))
@@ -114,8 +119,8 @@ def test_a_job_tunes_two_programs_and_its_rounds_are_in_the_database(
     states = [event["data"]["state"] for event in events if event["type"] == "state"]
     assert states == ["queued", "importing", "tuning", "verifying", "succeeded"]
     trials = stored(stack, whole)
-    assert [row[0] for row in trials] == list(range(1, 17))
-    assert len({(row[1], row[2]) for row in trials}) == 16
+    assert [row[0] for row in trials] == list(range(1, TRIALS + 1))
+    assert len({(row[1], row[2]) for row in trials}) == TRIALS
 
 
 def test_a_downloaded_kernel_computes_its_program(stack: Stack, whole: str, tmp_path: Path) -> None:
@@ -183,4 +188,4 @@ def test_what_is_killed_or_stopped_goes_on_to_the_same_records(stack: Stack, who
     assert list(ended) == list(range(1, len(ended) + 1))
     for earlier in kept:
         assert all(ended[number] == row for number, row in earlier.items())
-    assert (tuning["trials"], tuning["ended"], tuning["tuned"]) == (16, "complete", True)
+    assert (tuning["trials"], tuning["ended"], tuning["tuned"]) == (TRIALS, "complete", True)

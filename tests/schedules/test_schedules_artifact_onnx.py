@@ -16,10 +16,11 @@ from support.graphs import SIDE, chain, graph_of
 from support.unit_graphs import convolution
 
 from workers.devices.cpu_facts import read_cpu
-from workers.devices.providers import kernels_of
+from workers.devices.providers import create, kernels_of
 from workers.graph.interpreter import run_graph
 from workers.graph.random_inputs import random_inputs
 from workers.graph.serialize import graph_hash
+from workers.graph.units import regroup
 from workers.schedules import run
 from workers.schedules.artifact import ArtifactError, read_artifact, write_artifact
 from workers.schedules.lower import lower
@@ -76,6 +77,35 @@ def test_its_models_are_run_in_one_session_each(
     assert read_artifact(path).provider == "onnxruntime"
     readme = (tmp_path / "README.txt").read_text()
     assert f"pip install torch=={torch.__version__} onnxruntime\n" in readme
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_threads_spin_for_a_moment_after_a_run_and_never_beside_other_units(
+    apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the provider as of ``run.py``; ``apart`` has each operator in a Unit of its own."""
+    given: list[Any] = []
+
+    class Session(onnxruntime.InferenceSession):
+        def __init__(self, model: bytes, options: Any, **keywords: Any) -> None:
+            given.append(options)
+            super().__init__(model, options, **keywords)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    graph = regroup(GRAPH, [[one] for one in GRAPH.operators]) if apart else GRAPH
+    names = {unit.name: "onnxruntime" for unit in graph.units}
+    for unit in graph.units:
+        create("onnxruntime").compile(graph, unit, WEIGHTS, threads=2)
+    for model in kernels_of(graph, names, read_cpu())["onnx"].values():
+        run._session(model, dict(WEIGHTS), 2, alone=not apart)
+    assert len(given) == 2 * len(graph.units)
+    assert (len(graph.units) > 1) is apart
+    key, value = (
+        ("session.force_spinning_stop", "1")
+        if apart
+        else ("session.intra_op.spin_duration_us", "1000")
+    )
+    assert all(options.get_session_config_entry(key) == value for options in given)
 
 
 def test_without_onnx_runtime_it_runs_plainly_and_says_so(

@@ -32,10 +32,9 @@ _ROUNDING = 1e-9
 _SLOW_MS = 100.0
 """Slower than this, a run is too long for what the one before left in the caches to matter."""
 
-
 _WAKING_MS, _MOST_RUNS = 2.0, 50
-"""Until its threads are awake, a model of microseconds takes twice as long as it does run after
-run, and one run is over before they are: it runs for as long, but no more often than that."""
+"""A model of microseconds takes twice as long until its threads are awake, and its first run is
+over before they are. So shorter ones run for that long, but no more often than that."""
 
 
 @dataclass(frozen=True, slots=True)
