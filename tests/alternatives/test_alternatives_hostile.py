@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from workers.alternatives import opening
 from workers.alternatives.catalog import AlternativeError
-from workers.alternatives.opening import Alternative, open_alternative
+from workers.alternatives.opening import open_alternative
+from workers.alternatives.separate import SeparateModel
 from workers.graph.graph import Graph
 from workers.graph.importers.pt2 import import_program
 from workers.graph.importers.sandbox import SandboxLimits
@@ -28,7 +29,7 @@ from workers.graph.random_inputs import random_inputs
 
 ONE_CORE = (min(os.sched_getaffinity(0)),)
 INPUTS = {"x": torch.ones(2, 8)}
-Infected = Callable[[str], AbstractContextManager[Alternative]]
+Infected = Callable[[str], AbstractContextManager[SeparateModel]]
 
 
 class Model(nn.Module):
@@ -48,7 +49,7 @@ def innocent(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Graph]:
 def infected(innocent: tuple[Path, Graph], tmp_path: Path) -> Infected:
     """Opens a model that runs code when it is loaded, in the process that will time it."""
 
-    def open_infected(code: str) -> AbstractContextManager[Alternative]:
+    def open_infected(code: str) -> AbstractContextManager[SeparateModel]:
         path, graph = innocent
         limits = SandboxLimits(2 << 30, seconds=200, hidden=(tmp_path / "hidden",))
         source = ModelFile(infect(path, tmp_path / "model.pt2", code), "pt2")
@@ -155,7 +156,7 @@ Runner.time = hang
 """
     monkeypatch.setattr(opening, "LEAST_PATIENCE_S", 0.5)
     monkeypatch.setattr(opening, "_PATIENCE", 0)
-    monkeypatch.setattr(Alternative, "_give", lambda self, inputs: None)
+    monkeypatch.setattr(SeparateModel, "_give", lambda self, inputs: None)
     with infected(code) as alternative:
         alternative.time({"x": INPUTS["x"]}, 1)
         with pytest.raises(AlternativeError, match=r"eager: it did not answer within 0\.5 s"):
@@ -186,7 +187,7 @@ def test_a_model_that_breaks_while_it_is_loaded(code: str, reason: str, infected
         pass
 
 
-def used_seconds(alternative: Alternative) -> float:
+def used_seconds(alternative: SeparateModel) -> float:
     """Processor time of all of its processes."""
     ticks = 0
     for pid in alternative._process._row:

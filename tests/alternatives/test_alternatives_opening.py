@@ -17,7 +17,8 @@ from support.models import Branches, export_branches
 from torch import Tensor, nn
 
 from workers.alternatives.catalog import KINDS, AlternativeError, names
-from workers.alternatives.opening import Alternative, open_alternative
+from workers.alternatives.opening import open_alternative
+from workers.alternatives.separate import SeparateModel
 from workers.devices.cpu_facts import read_cpu
 from workers.graph.graph import Graph
 from workers.graph.importers import torchscript
@@ -33,14 +34,14 @@ from workers.measure.tolerance import compare_outputs
 LIMITS = SandboxLimits(memory_bytes=4 << 30, seconds=250)
 BATCH = 2
 ONE_CORE = (min(os.sched_getaffinity(0)),)
-Opening = Callable[[str, ModelSource, Graph], AbstractContextManager[Alternative]]
+Opening = Callable[[str, ModelSource, Graph], AbstractContextManager[SeparateModel]]
 
 
 @pytest.fixture
 def opening(tmp_path: Path) -> Opening:
     def open_one(
         name: str, source: ModelSource, graph: Graph
-    ) -> AbstractContextManager[Alternative]:
+    ) -> AbstractContextManager[SeparateModel]:
         return open_alternative(name, source, graph, BATCH, tmp_path / "w", LIMITS, ONE_CORE)
 
     return open_one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -16,19 +17,20 @@ from support.recorders import Kept
 from torch import Tensor
 
 from backend.jobs.schemas import JobSpec
+from workers.alternatives.separate import SeparateModel
 from workers.devices import open_device
 from workers.devices.base import DeviceError, Executable, MemoryUse, Timeline
 from workers.devices.sim.device import SimDevice
 from workers.graph.graph import Graph
 from workers.graph.importers.sandbox import SandboxLimits
 from workers.graph.importers.source import ModelFile
-from workers.graph.random_inputs import random_inputs
 from workers.graph.serialize import graph_hash
 from workers.hardware.kernel import Kernel
 from workers.hardware.roofline import Roofline
 from workers.measure.noise import NoGuard, NoisyMachineError, Quiet
 from workers.measure.oracle import MeasuringOracle
 from workers.measure.profile_index import MemoryIndex
+from workers.measure.serial import Timed
 from workers.measure.verify import Case, reference_cases
 from workers.runner import contest as contests
 from workers.runner import delivery, search
@@ -36,6 +38,7 @@ from workers.runner.auto import compiled
 from workers.runner.contest import Contest
 from workers.runner.delivery import Entrants, deliver
 from workers.runner.memory import enough_memory
+from workers.runner.problems import VerificationError
 from workers.runner.quiet import NoisePolicy, Watch
 from workers.runner.reporting import Reporter
 from workers.runner.search import make_candidate
@@ -160,7 +163,8 @@ def test_no_contender_is_kept_twice(tmp_path: Path, room: int, disturbed: int) -
     device = Cramped(room)
     with entered(device, tmp_path) as contest:
         watch = Watch(Startled(disturbed), 1.0, contest.reporter)
-        result, _ = contest.run(random_inputs(GRAPH, 0), watch, seed=0)
+        case = reference_cases(GRAPH, WEIGHTS, [0])[0]
+        result, _ = contest.run(case, [0], watch, seed=0)
         assert len(device.open) == 2
         assert all(standing.final for standing in result.standings)
         assert all(contest.executables[name] in device.open for name in (BASELINE, "greedy"))
@@ -230,6 +234,89 @@ def test_an_alternative_that_computes_something_else_is_closed_at_once(
         assert len(closed) == 1
         assert not contest.alternatives
         assert "is not the original's" in contest.skipped[0].reason
+
+
+class Slow:
+    """An alternative that nobody would keep."""
+
+    def time(self, inputs: Mapping[str, Tensor], repeats: int) -> list[float]:
+        return [1e3] * repeats
+
+
+@contextmanager
+def beside_an_alternative(folder: Path) -> Iterator[tuple[Contest, Watch]]:
+    """Our candidates on this machine's CPU; ``greedy`` looks faster than it is, and so comes to
+    the second tournament."""
+    with closing(open_device("cpu")) as device, entered(device, folder) as contest:
+        contest.alternatives["eager"] = cast("SeparateModel", Slow())
+        fastest = contest.executables["greedy"]
+        hurried = SimpleNamespace(time=lambda *given: [1e-3], close=fastest.close)
+        contest.executables["greedy"] = cast("Executable", hurried)
+        contest._prepare_again = contest.executables.__getitem__  # type: ignore[method-assign]
+        yield contest, Watch(NoGuard(), 1.0, contest.reporter)
+
+
+def test_the_second_tournament_is_of_what_is_delivered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = []
+    tournament_really = contests.tournament
+
+    def seen(contenders: Mapping[str, Timed], *rest: Any, **named: Any) -> Any:
+        held.append(dict(contenders))
+        return tournament_really(contenders, *rest, **named)
+
+    monkeypatch.setattr(contests, "tournament", seen)
+    case = reference_cases(GRAPH, WEIGHTS, [0])[0]
+    with beside_an_alternative(tmp_path) as (contest, watch):
+        ranking, _ = contest.run(case, sorted(os.sched_getaffinity(0)), watch, seed=0)
+        ours, beside = held
+        assert ours.keys() == {BASELINE, "greedy"}
+        assert beside == {**contest.delivered, **contest.alternatives}
+        assert contest.delivered.keys() == ours.keys()
+        assert ranking.beside >= {BASELINE, "eager"}
+        (note,) = contest.delivered[BASELINE].notes
+    assert note.startswith("timed as run.py of its artifact runs it, by its own clock")
+
+
+@pytest.mark.parametrize("wrong", [BASELINE, "greedy"])
+def test_an_artifact_that_computes_something_else_is_not_delivered(
+    wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = reference_cases(GRAPH, WEIGHTS, [0])[0]
+    pack_really = contests.pack
+
+    def broken(path: Path, candidate: Candidate, *rest: Any) -> None:
+        if candidate.scheduler == wrong:
+            weights = {"w": torch.ones(SIDE, SIDE)}
+            candidate = replace(candidate, merged=replace(candidate.merged, weights=weights))
+        pack_really(path, candidate, *rest)
+
+    monkeypatch.setattr(contests, "pack", broken)
+    with beside_an_alternative(tmp_path) as (contest, watch):
+        if wrong == BASELINE:
+            with pytest.raises(VerificationError, match="the artifact does not compute what"):
+                contest.run(case, [0], watch, seed=0)
+            return
+        ranking, _ = contest.run(case, [0], watch, seed=0)
+        assert ranking.best == BASELINE
+        assert "greedy" not in contest.candidates
+        assert [one.contender for one in contest.skipped] == ["greedy"]
+        assert "its artifact computes something else: its output" in contest.skipped[0].reason
+
+
+def test_an_artifact_that_does_not_run_leaves_its_plan_in_the_contest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(contests, "pack", full)
+    case = reference_cases(GRAPH, WEIGHTS, [0])[0]
+    with beside_an_alternative(tmp_path) as (contest, watch):
+        ranking, _ = contest.run(case, [0], watch, seed=0)
+        assert not contest.delivered
+        assert {standing.name for standing in ranking.standings} == {BASELINE, "greedy", "eager"}
 
 
 def test_a_scheduler_that_fails_is_skipped_whatever_it_failed_for(

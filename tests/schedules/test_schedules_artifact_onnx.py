@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread, get_ident
 from typing import Any
 
 import onnxruntime
@@ -97,7 +99,7 @@ def test_threads_spin_for_a_moment_after_a_run_and_never_beside_other_units(
     for unit in graph.units:
         create("onnxruntime").compile(graph, unit, WEIGHTS, threads=2)
     for model in kernels_of(graph, names, read_cpu())["onnx"].values():
-        run._session(model, dict(WEIGHTS), 2, alone=not apart)
+        run._session(model, dict(WEIGHTS), 2, not apart, os.sched_getaffinity(0))
     assert len(given) == 2 * len(graph.units)
     assert (len(graph.units) > 1) is apart
     key, value = (
@@ -106,6 +108,43 @@ def test_threads_spin_for_a_moment_after_a_run_and_never_beside_other_units(
         else ("session.intra_op.spin_duration_us", "1000")
     )
     assert all(options.get_session_config_entry(key) == value for options in given)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core only")
+def test_threads_of_a_session_made_on_a_pinned_thread_may_use_all_cores() -> None:
+    """They were on the host's own core, where two threads took twice as long as on two."""
+    cores = os.sched_getaffinity(0)
+    (model,) = kernels_of(GRAPH, {"c": "onnxruntime"}, read_cpu())["onnx"].values()
+    found: list[set[int]] = []
+
+    def on_a_host() -> None:
+        os.sched_setaffinity(0, {min(cores)})
+        before = run._threads()
+        session = run._session(model, dict(WEIGHTS), 2, alone=True, cores=cores)
+        found.extend(os.sched_getaffinity(thread) for thread in run._threads() - before)
+        found.append(os.sched_getaffinity(0))
+        del session
+
+    thread = Thread(target=on_a_host)
+    thread.start()
+    thread.join()
+    assert found == [cores, {min(cores)}], "one thread of the session, and the host where it was"
+
+
+def test_a_session_for_all_of_a_model_runs_on_the_thread_that_calls_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path)
+    model, called = run.load(tmp_path), []
+    run_really = onnxruntime.InferenceSession.run
+
+    def run_seen(*given: Any) -> Any:
+        called.append(get_ident())
+        return run_really(*given)
+
+    monkeypatch.setattr(onnxruntime.InferenceSession, "run", run_seen)
+    check(model, runs=2)
+    assert called == [get_ident()] * 2
 
 
 def test_without_onnx_runtime_it_runs_plainly_and_says_so(

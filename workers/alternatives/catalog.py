@@ -13,6 +13,9 @@ from typing import Literal
 from workers.devices.base import DeviceError, DeviceFacts
 from workers.graph.importers.source import ModelSource, ZooModel
 
+ARTIFACT = "artifact"
+"""The folder of what is delivered, among what its process is given."""
+
 
 class AlternativeError(DeviceError):
     """An alternative that cannot be had, or no longer; the message is the reason, for users."""

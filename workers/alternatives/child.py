@@ -1,11 +1,12 @@
-"""The sandboxed process of one alternative: ``python -m workers.alternatives.child``.
+"""The process of an alternative, or of what is delivered: ``python -m workers.alternatives.child``.
 
 The first line on stdin is its order, as for ``workers.graph.importers.child``, with::
 
-    {"alternative": NAME, "device": "cpu" | "cuda:N", "cores": [INT, …], …}
+    {"alternative": NAME | null, "device": "cpu" | "cuda:N", "cores": [INT, …], …}
 
-It keeps to the cores, shuts itself in, and writes on stdout a line with the layers in force and,
-once the model is ready, an answer. Then each line is a command that is answered by a line::
+It keeps to the cores, an alternative shuts itself in, and it writes on stdout a line with the
+layers in force and, once the model is ready, an answer. Then each line is a command that is
+answered by a line::
 
     {"do": "give", "file": NAME}     inputs for what follows, from the folder of what is given
     {"do": "run", "file": NAME}      call the model, and write its outputs into the scratch folder
@@ -23,9 +24,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from workers.alternatives.catalog import KINDS, out_of_memory
+from workers.alternatives.catalog import ARTIFACT, KINDS, Kind, out_of_memory
 from workers.devices.allocator import keep_freed_memory
 from workers.graph.importers.child import shut_in
+from workers.graph.importers.isolation.limits import end_with_parent, volunteer_for_oom
 from workers.graph.importers.sandbox import OUT_OF_MEMORY_SIGNS
 from workers.graph.importers.source import ImportFailure
 
@@ -37,12 +39,12 @@ _MAX_FAILURE = 2000
 
 def main() -> int:
     order = json.loads(sys.stdin.buffer.readline())
-    kind = KINDS[order["alternative"]]
+    kind = KINDS[order["alternative"]] if order["alternative"] else None
     os.sched_setaffinity(0, order["cores"])
-    layers = shut_in(order, programs=kind.compiles, gpu=order["device"] != "cpu")
+    layers = _shut_in(order, kind)
     commands, answers = _own_pipes()
     _say(answers, list(layers))
-    if kind.compiles and order["model"] and "processes" not in layers:
+    if kind and kind.compiles and order["model"] and "processes" not in layers:
         # Without namespaces there is no limit on how many processes it starts.
         why = (
             "the kernel grants no namespaces, without which no uploaded model may start a compiler"
@@ -65,6 +67,17 @@ def main() -> int:
     return 0
 
 
+def _shut_in(order: Mapping[str, Any], kind: Kind | None) -> tuple[str, ...]:
+    """The layers in force; none for what is delivered, which is no alternative."""
+    if kind is not None:
+        return shut_in(order, programs=kind.compiles, gpu=order["device"] != "cpu")
+    end_with_parent()
+    if os.getppid() != order["starter"]:
+        sys.exit(1)  # it died before it could take us along
+    volunteer_for_oom()
+    return ()
+
+
 def _own_pipes() -> tuple[BinaryIO, BinaryIO]:
     """Stdin and stdout for this module alone: a model may read and print, but nobody listens."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
@@ -83,8 +96,10 @@ def _prepare(order: Mapping[str, Any]) -> Runner:
     import torch  # noqa: PLC0415  # shut in first
 
     from workers.alternatives.originals import open_original  # noqa: PLC0415
-    from workers.alternatives.runners import make_runner  # noqa: PLC0415
+    from workers.alternatives.runners import make_runner, run_delivered  # noqa: PLC0415
 
+    if order["alternative"] is None:
+        return run_delivered(Path(order["given"], ARTIFACT))
     keep_freed_memory()  # as the CPU device does: how it fares without is a matter of luck
     torch.set_num_threads(len(order["cores"]))
     kind = KINDS[order["alternative"]]

@@ -1,131 +1,25 @@
-"""Opening an alternative: the original in a sandboxed process, behind what can be timed."""
+"""Opening what runs in a process of its own: an alternative, or what is delivered."""
 
 from __future__ import annotations
 
-import math
 import os
-import stat
-from collections.abc import Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
-import torch
-from torch import Tensor
-
-from workers.alternatives.catalog import KINDS, AlternativeError, missing
+from workers.alternatives.catalog import ARTIFACT, KINDS, AlternativeError, missing
 from workers.alternatives.process import Process
+from workers.alternatives.separate import SeparateModel, named
 from workers.devices.cpu_facts import SETTINGS
 from workers.graph.graph import Graph
 from workers.graph.importers import model_path, model_request
 from workers.graph.importers.sandbox import Place, SandboxLimits, sandbox_place
 from workers.graph.importers.source import ImportFailure, ModelSource
 
-_OUTPUTS = "outputs.safetensors"
-_HEADER_BYTES = 1 << 20
 _PASSED_ON = (*SETTINGS, "CXX")
-_PATIENCE = 20
-LEAST_PATIENCE_S = 30.0
-
-
-class Alternative:
-    """The original model, run by others in a process of its own. All that it says is suspect.
-
-    The process times itself, with its own clock around each call: what passes through the pipes is
-    not counted. A hostile model can therefore lie about its time. Latencies that are no positive
-    numbers, or take longer together than the round trip that this side clocks, are refused; what is
-    left is to claim to be faster than it is, which makes its owner's own alternative win and gives
-    back what the owner had. Outputs are compared with the reference by whoever verifies; here they
-    are only held to the shapes and types that ``graph`` says, and are never larger.
-
-    Every method raises AlternativeError. After one nothing more can be had from it.
-    """
-
-    def __init__(self, name: str, process: Process, place: Place, graph: Graph, patience: float):
-        self.name = name
-        self._process, self._place, self._graph = process, place, graph
-        self._patience = patience
-        self._given: tuple[Tensor, ...] = ()
-        self._files = 0
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader of its figures should know."""
-        return ("timed by its own clock, in a process of its own",)
-
-    @property
-    def isolation(self) -> tuple[str, ...]:
-        """The layers in force before the process touched the model."""
-        return self._process.isolation
-
-    def run(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Run once and return the graph's outputs by name."""
-        self._give(inputs)
-        path = self._place.scratch / _OUTPUTS
-        with self._explained():
-            self._process.ask({"do": "run", "file": path.name}, self._patience)
-            found = _tensors(path, self._graph)
-        return dict(zip(self._graph.outputs, found, strict=True))
-
-    def time(self, inputs: Mapping[str, Tensor], repeats: int) -> list[float]:
-        """Run ``repeats`` times back to back; the latency of each run in ms. No warm-up."""
-        tensors = tuple(inputs[name] for name in self._graph.inputs)
-        known = len(tensors) == len(self._given)
-        if not known or any(a is not b for a, b in zip(tensors, self._given, strict=True)):
-            self._give(inputs)
-        with self._explained():
-            answer, elapsed = self._process.ask(
-                {"do": "time", "repeats": repeats}, self._patience * repeats
-            )
-            latencies = _latencies(answer.get("latencies"), repeats, elapsed)
-        self._patience = max(LEAST_PATIENCE_S, _PATIENCE * elapsed / 1e3 / repeats)
-        return latencies
-
-    def close(self) -> None:
-        """End the process. Safe to call twice."""
-        self._process.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _give(self, inputs: Mapping[str, Tensor]) -> None:
-        """Hand the inputs over in a folder that the process cannot write to."""
-        from safetensors.torch import save_file  # noqa: PLC0415  # optional
-
-        with self._explained():
-            self._process.refuse_if_ended()
-        tensors = tuple(inputs[name] for name in self._graph.inputs)
-        self._files += 1
-        path = self._place.given / f"inputs-{self._files}.safetensors"
-        save_file(
-            {
-                f"input_{number}": tensor.detach().cpu().contiguous().clone()
-                for number, tensor in enumerate(tensors)
-            },
-            path,
-        )
-        with self._explained():
-            self._process.ask({"do": "give", "file": path.name}, LEAST_PATIENCE_S)
-        path.unlink()
-        self._given = tensors
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        with _named(self.name):
-            try:
-                yield
-            except BaseException:
-                self.close()
-                raise
+_OF_RUN_PY = {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "300000"}
+"""What ``python run.py`` sets for itself before it loads PyTorch."""
 
 
 @contextmanager
@@ -140,7 +34,7 @@ def open_alternative(
     sequence_length: int | None = None,
     device: str = "cpu",
     seconds: float = 120.0,
-) -> Iterator[Alternative]:
+) -> Iterator[SeparateModel]:
     """The original ``source`` at these sizes, made ready within ``seconds`` and run on as many
     threads as there are ``cores``, which it keeps to; ``graph`` is what was imported from it.
 
@@ -151,7 +45,7 @@ def open_alternative(
     if name not in KINDS:
         raise AlternativeError(f"no alternative is named {name!r}; known: {', '.join(KINDS)}")
     kind = KINDS[name]
-    with _named(name):
+    with named(name):
         if lacking := missing(kind):
             raise AlternativeError(lacking)
         try:
@@ -161,19 +55,40 @@ def open_alternative(
     with sandbox_place(workdir) as place:
         request |= {"alternative": name, "device": device, "cores": list(cores)}
         order = place.order(request, model_path(source), limits)
-        with _named(name):
+        with named(name):
             environment = _environment(place, len(cores), device)
             process = Process(order, place.scratch, environment, limits, seconds)
-        with Alternative(name, process, place, graph, seconds) as alternative:
+        with SeparateModel(name, process, place, graph, seconds) as alternative:
             yield alternative
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
-    try:
-        yield
-    except AlternativeError as error:
-        raise AlternativeError(f"{name}: {error}") from error
+def open_delivered(
+    name: str,
+    artifact: Path,
+    graph: Graph,
+    workdir: Path,
+    limits: SandboxLimits,
+    cores: Sequence[int],
+    seconds: float = 120.0,
+) -> Iterator[SeparateModel]:
+    """What a user of the ``artifact`` runs on the CPU: the zip, which is one of ours and of
+    ``graph``, unpacked, and its ``run.py`` with the settings that it has as a program.
+
+    In no sandbox: nothing runs but what this service has written, and a sandbox would hide from it
+    the threads that it puts on cores. Raises AlternativeError with the reason if it does not run.
+    """
+    with sandbox_place(workdir) as place:
+        with zipfile.ZipFile(artifact) as archive:
+            archive.extractall(place.given / ARTIFACT)
+        request = {"alternative": None, "device": "cpu", "cores": list(cores)}
+        order = place.order(request, None, limits)
+        environment = _OF_RUN_PY | _environment(place, len(cores), "cpu")
+        with named(name):
+            process = Process(order, place.scratch, environment, limits, seconds)
+        what = "timed as run.py of its artifact runs it,"
+        with SeparateModel(name, process, place, graph, seconds, what) as delivered:
+            yield delivered
 
 
 def _environment(place: Place, threads: int, device: str) -> dict[str, str]:
@@ -189,60 +104,3 @@ def _environment(place: Place, threads: int, device: str) -> dict[str, str]:
         "TORCH_WARM_POOL": "0",
         "TORCHINDUCTOR_VEC_ISA_OK": "1",  # /proc/cpuinfo says so; compiling to see takes seconds
     }
-
-
-def _latencies(said: Any, repeats: int, elapsed_ms: float) -> list[float]:
-    if not isinstance(said, list) or len(said) != repeats:
-        raise AlternativeError(f"it was asked for {repeats} latencies and gave something else")
-    if not all(type(value) is float and math.isfinite(value) and value > 0 for value in said):
-        raise AlternativeError("it gave latencies that are no positive numbers")
-    if math.fsum(said) > elapsed_ms:
-        raise AlternativeError(
-            f"it claims {math.fsum(said):.3f} ms for what took {elapsed_ms:.3f} ms with the way "
-            "there and back"
-        )
-    return said
-
-
-def _tensors(path: Path, graph: Graph) -> list[Tensor]:
-    """The outputs in the file, if they are what the graph's are."""
-    from safetensors import SafetensorError  # noqa: PLC0415  # optional
-    from safetensors.torch import load  # noqa: PLC0415
-
-    specs = graph.specs(graph.outputs)
-    try:
-        found: dict[str, Tensor] = load(_content(path, sum(s.nbytes for s in specs)))
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise AlternativeError(f"its outputs cannot be read ({error})") from error
-    tensors = []
-    for number, spec in enumerate(specs):
-        tensor = found.get(f"output_{number}")
-        if tensor is None or len(found) != len(specs):
-            raise AlternativeError(f"it gave {len(found)} outputs; the model has {len(specs)}")
-        if tuple(tensor.shape) != spec.shape or tensor.dtype != getattr(torch, spec.dtype):
-            raise AlternativeError(
-                f"its output {number} is {tensor.dtype} of shape {tuple(tensor.shape)}, and the "
-                f"imported model's is torch.{spec.dtype} of shape {spec.shape}"
-            )
-        tensors.append(tensor)
-    return tensors
-
-
-def _content(path: Path, nbytes: int) -> bytes:
-    """All of a file that its writer may still change: opened once, then looked at, then read."""
-    try:
-        place = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise AlternativeError(f"its outputs cannot be opened ({error.strerror})") from error
-    limit = nbytes + _HEADER_BYTES
-    try:
-        status = os.fstat(place)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-            raise AlternativeError("its outputs are not in a plain file")
-        with os.fdopen(place, "rb", closefd=False) as file:
-            content = file.read(limit + 1)
-    finally:
-        os.close(place)
-    if len(content) > limit:
-        raise AlternativeError(f"its outputs take over {limit} bytes; {nbytes} were expected")
-    return content

@@ -1,4 +1,4 @@
-"""Our end of an alternative's process: it answers one command at a time, and stands still between.
+"""Our end of a model's own process: it answers one command at a time, and stands still between.
 
 The process runs a model of somebody else's, so what it says is bounded, and what it does not say in
 time ends it.
@@ -37,7 +37,7 @@ _DYING_SECONDS = 5.0
 
 
 class Process:
-    """The process of one alternative, ready when it is made. Every method raises AlternativeError.
+    """The process of one model, ready when it is made. Every method raises AlternativeError.
 
     Between commands the whole process group is stopped with SIGSTOP: threads that spin, as those of
     OpenMP and ONNX Runtime do for a while after they had work, would slow down whoever is measured

@@ -1,10 +1,13 @@
-"""The alternatives themselves, in the sandbox: an original made ready, run, and timed."""
+"""The alternatives themselves, in the sandbox: an original made ready, run, and timed; and what is
+delivered, likewise."""
 
 from __future__ import annotations
 
 import gc
+import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
@@ -130,6 +133,38 @@ class OnnxRunner(Runner):
 
     def tensors(self, found: Any) -> list[Tensor]:
         return _only_tensors(found, torch.from_numpy)
+
+
+class DeliveredRunner(Runner):
+    """An artifact, unpacked, as whoever downloads it runs it."""
+
+    def __init__(self, folder: Path) -> None:
+        spec = importlib.util.spec_from_file_location("delivered", folder / "run.py")
+        if spec is None or spec.loader is None:
+            raise UnfitError(f"there is no run.py in {folder}")
+        program = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(program)
+        self._model = program.load(folder, "cpu")
+        self._given: Sequence[Tensor] = list(self._model.random_inputs(_SEED).values())
+
+    def give(self, tensors: Sequence[Tensor]) -> None:
+        self._given = tensors
+
+    def call(self) -> Any:
+        return self._model(*self._given)
+
+    def tensors(self, found: Any) -> list[Tensor]:
+        if self._model.notes:  # it does not run as it was tuned
+            raise UnfitError("; ".join(self._model.notes))
+        return _only_tensors([found[name] for name in self._model.outputs], Tensor.cpu)
+
+
+def run_delivered(folder: Path) -> Runner:
+    """An artifact's model, ready to be called. Raises UnfitError if it runs otherwise than it was
+    tuned."""
+    runner = DeliveredRunner(folder)
+    runner.run()
+    return runner
 
 
 def make_runner(kind: Kind, original: Original, threads: int, device: str) -> Runner:

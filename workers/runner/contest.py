@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workers.alternatives.catalog import KINDS, AlternativeError, Kind, names
-from workers.alternatives.opening import Alternative, open_alternative
+from workers.alternatives.opening import open_alternative, open_delivered
+from workers.alternatives.separate import SeparateModel
 from workers.devices.base import CancelledError, DeviceError, Executable
 from workers.graph.importers.source import ModelSource
 from workers.measure.noise import Quiet
@@ -20,6 +21,8 @@ from workers.measure.tolerance import compare_outputs
 from workers.measure.tournament import TournamentCare, tournament
 from workers.measure.verify import Case
 from workers.runner.memory import enough_memory
+from workers.runner.packing import pack
+from workers.runner.problems import VerificationError
 from workers.runner.quiet import Watch
 from workers.runner.ranking import Ranking, rank
 from workers.runner.reporting import Reporter
@@ -51,8 +54,10 @@ class Contest:
     reporter: Reporter
     stack: ExitStack
     candidates: dict[str, Candidate] = field(default_factory=dict)
-    alternatives: dict[str, Alternative] = field(default_factory=dict)
+    alternatives: dict[str, SeparateModel] = field(default_factory=dict)
     executables: dict[str, Executable] = field(default_factory=dict)
+    delivered: dict[str, SeparateModel] = field(default_factory=dict)
+    """Of our candidates, those that run as whoever downloads them would run them."""
     errors: dict[str, float] = field(default_factory=dict)
     """The largest absolute error of each alternative."""
     skipped: list[Skipped] = field(default_factory=list)
@@ -117,36 +122,93 @@ class Contest:
             return max(left, LEAST_TO_OPEN_S)
         return max(left, assured_s) if kind.mode == "default" else left
 
-    def run(self, inputs: dict[str, Tensor], watch: Watch, seed: int) -> tuple[Ranking, Quiet]:
-        """Find the fastest of ours, and compare that with the alternatives. Raises
-        NoisyMachineError if the machine was too busy to tell."""
+    def run(
+        self, case: Case, cores: Sequence[int], watch: Watch, seed: int
+    ) -> tuple[Ranking, Quiet]:
+        """Find the fastest of ours, and compare that with the alternatives: on a CPU as it is
+        delivered. Raises NoisyMachineError if the machine was too busy to tell, and
+        VerificationError if what is delivered of the baseline computes something else."""
 
         def both() -> Ranking:
-            ours = self._tournament(list(self.executables), inputs, seed, proof=False)
+            ours = self._tournament(dict(self.executables), case, seed, proof=False)
             if not self.alternatives:
                 return rank(ours, None, BASELINE)
+            names = list(dict.fromkeys([BASELINE, ours.winner]))
+            if not all(self._deliverable(name, case, cores) for name in names):
+                return both()
             self.reporter.step("verifying", 0, 0, f"measuring {ours.winner} and what you have")
-            names = [*dict.fromkeys([BASELINE, ours.winner]), *self.alternatives]
-            return rank(ours, self._tournament(names, inputs, seed, proof=True), BASELINE)
+            contenders: dict[str, Timed] = {
+                name: self.delivered.get(name, self.executables[name]) for name in names
+            }
+            contenders |= self.alternatives
+            return rank(ours, self._tournament(contenders, case, seed, proof=True), BASELINE)
 
         return watch.measure(both)
 
     def _tournament(
-        self, names: Sequence[str], inputs: dict[str, Tensor], seed: int, proof: bool
+        self, contenders: Mapping[str, Timed], case: Case, seed: int, proof: bool
     ) -> TournamentResult:
         # What an earlier tournament has prepared afresh takes part in the next one.
-        everybody: dict[str, Timed] = {**self.executables, **self.alternatives}
+        names = list(contenders)
+
+        def again(name: str) -> Timed:
+            """What has a process of its own stays: starting it again could mean to compile it."""
+            kept = contenders[name]
+            return self._prepare_again(name) if kept is self.executables.get(name) else kept
+
         return tournament(
-            {name: everybody[name] for name in names},
-            inputs,
+            contenders,
+            case.inputs,
             BASELINE,
-            self._prepare_again,
+            again,
             preference=names,
             care=TournamentCare(min(SECONDS_EACH * len(names), MOST_SECONDS), proof=proof),
             seed=seed,
             simulated=self.place.device.facts.simulated,
             told=self._told,
         )
+
+    def _deliverable(self, name: str, case: Case, cores: Sequence[int]) -> bool:
+        """Start what would be delivered of a candidate; False if that computes something else, and
+        the candidate is out. One that cannot be started takes part as it is in this process."""
+        facts, candidate = self.place.device.facts, self.candidates[name]
+        by_inductor = "inductor" in candidate.plan.providers(candidate.provider).values()
+        if facts.kind != "cpu" or by_inductor or name in self.delivered:
+            return True
+        self.reporter.step("verifying", 0, 0, f"making the artifact of {name} ready")
+        folder = self._folder(f"delivered {name}")
+        path = folder.with_name(f"{folder.name}.zip")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            pack(path, candidate, facts, {})
+            opened = self.stack.enter_context(
+                open_delivered(
+                    name, path, candidate.merged.graph, folder,
+                    replace(self.place.limits, seconds=LIFE_S), cores,
+                )
+            )  # fmt: skip
+            outputs = opened.run(case.inputs)
+        except (AlternativeError, OSError) as error:
+            words = str(error).removeprefix(f"{name}: ")
+            self.reporter.warn(
+                f"{name} is timed in this process: its artifact does not run: {words}"
+            )
+            return True
+        finally:
+            path.unlink(missing_ok=True)
+        _, words = self._difference(outputs, case)
+        if not words:
+            self.delivered[name] = opened
+            return True
+        opened.close()
+        if name == BASELINE:
+            raise VerificationError(
+                f"the artifact does not compute what the original does: {words}"
+            )
+        self.skip(name, f"its artifact computes something else: {words}")
+        self.executables.pop(name).close()
+        del self.candidates[name]
+        return False
 
     def skip(self, name: str, reason: str) -> None:
         self.skipped.append(Skipped(name, reason))
@@ -168,10 +230,7 @@ class Contest:
 
     def _prepare_again(self, name: str) -> Timed:
         """A Plan lies elsewhere in memory then, as what was there before goes only afterwards; at
-        once, where there is no room for both. An alternative stays: starting it again would compile
-        it again."""
-        if name in self.alternatives:
-            return self.alternatives[name]
+        once, where there is no room for both."""
         earlier = self.executables[name]
         try:
             self.executables[name] = self._prepare(self.candidates[name])
@@ -183,16 +242,22 @@ class Contest:
         earlier.close()
         return self.executables[name]
 
-    def _check(self, name: str, opened: Alternative, case: Case) -> None:
-        outputs = opened.run(case.inputs)
+    def _check(self, name: str, opened: SeparateModel, case: Case) -> None:
+        self.errors[name], words = self._difference(opened.run(case.inputs), case)
+        if words:
+            opened.close()  # or it would hold its memory until all are done
+            raise AlternativeError(words)
+
+    def _difference(self, outputs: Mapping[str, Tensor], case: Case) -> tuple[float, str]:
+        """The largest absolute error, and in words what differs from the original's outputs by
+        more than it may."""
         largest = 0.0
         for output, expected in zip(self.model.graph.outputs, case.expected, strict=True):
             error, words = compare_outputs(outputs[output], expected)
             if words:
-                opened.close()  # or it would hold its memory until all are done
-                raise AlternativeError(f"its output {output!r} is not the original's: {words}")
+                return largest, f"its output {output!r} is not the original's: {words}"
             largest = max(largest, error)
-        self.errors[name] = largest
+        return largest, ""
 
     def _folder(self, name: str) -> Path:
         place = f"{name.replace(' ', '-')}-{self.model.key.batch_size}"

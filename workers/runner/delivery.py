@@ -12,7 +12,6 @@ from typing import Any
 from backend.jobs.schemas import BatchSummary, Faster, FloorRead, SkippedContender
 from backend.results.filenames import result_filename
 from workers.devices.base import CancelledError, DeviceError, Executable, Timeline
-from workers.devices.providers import kernels_of
 from workers.graph.importers import reference_outputs
 from workers.graph.importers.source import ModelSource
 from workers.graph.random_inputs import random_inputs
@@ -24,13 +23,13 @@ from workers.measure.verify import Case, Verification, fresh_seeds, verify
 from workers.runner.contest import Contest
 from workers.runner.memory import enough_memory
 from workers.runner.outcome import ScheduleOutcome
+from workers.runner.packing import pack
 from workers.runner.problems import VerificationError
 from workers.runner.quiet import Watch
 from workers.runner.ranking import Ranking
 from workers.runner.reasons import explain
 from workers.runner.reporting import Reporter
 from workers.runner.workplace import BASELINE, Candidate, Prepared, Skipped, Workplace
-from workers.schedules.artifact import write_artifact
 from workers.schedules.schedule import schedule_to_json
 
 RECORDED = 5
@@ -85,13 +84,14 @@ def deliver(
             if found is not None:
                 verified[candidate.scheduler] = found
         contest.enter(one for one in candidates if one.scheduler in verified)
+        cores = _cores(place)
         if entrants.alternatives:
             contest.enter_alternatives(
-                source, cases[0], _cores(place), entrants.deadline, entrants.assured_s
+                source, cases[0], cores, entrants.deadline, entrants.assured_s
             )
         reporter.step("verifying", steps - 3, steps, "measuring everything in turns")
         before = load_now()
-        ranking, quiet = contest.run(dict(cases[0].inputs), watch, seed)
+        ranking, quiet = contest.run(cases[0], cores, watch, seed)
         conditions = _conditions(place, before, quiet)
         winner = contest.candidates[ranking.best]
         reporter.step("verifying", steps - 1, steps, "recording timelines")
@@ -100,7 +100,9 @@ def deliver(
             place.recorder.result(outcome)
         summary = _summary(contest, ranking, winner, outcomes)
     reporter.log(" ".join(summary.why))
-    _write_artifact(model_name, model, winner, summary, place)
+    path = place.workdir / result_filename(model_name, batch_size, winner.scheduler, "zip")
+    pack(path, winner, place.device.facts, summary.model_dump())
+    place.recorder.artifact(batch_size, path)
     return summary
 
 
@@ -143,7 +145,9 @@ def _outcomes(
             latency_ms = standing.comparison.measurement.latency_ms
             runs = 1 if contest.place.device.facts.simulated else RECORDED
             timeline, lost = _recorded(executable, case, latency_ms, runs)
-            notes = (*candidate.found.notes, *executable.notes, *lost)
+            delivered = contest.delivered.get(name) if name in ranking.beside else None
+            apart = delivered.notes if delivered is not None else ()
+            notes = (*candidate.found.notes, *apart, *executable.notes, *lost)
             outcome = ScheduleOutcome(
                 scheduler=name,
                 batch_size=model.key.batch_size,
@@ -289,23 +293,3 @@ def _conditions(place: Workplace, before: Load, quiet: Quiet) -> dict[str, Any]:
     """Under what conditions the results were measured, just now."""
     stamp = environment(place.device.facts, before, quiet).to_json()
     return {**stamp, "noise": {**stamp["noise"], "allowed": place.noise.allow}}
-
-
-def _write_artifact(
-    model_name: str, model: Prepared, winner: Candidate, summary: BatchSummary, place: Workplace
-) -> None:
-    path = place.workdir / result_filename(model_name, summary.batch_size, winner.scheduler, "zip")
-    merged = winner.merged
-    write_artifact(
-        path,
-        merged.graph,
-        merged.weights,
-        winner.found.schedule,
-        winner.key,
-        winner.plan,
-        summary.model_dump(),
-        place.device.facts.parallelism,
-        winner.provider,
-        kernels_of(merged.graph, winner.plan.providers(winner.provider), place.device.facts),
-    )
-    place.recorder.artifact(summary.batch_size, path)

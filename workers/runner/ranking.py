@@ -13,13 +13,14 @@ from workers.measure.standings import Standing, TournamentResult
 class Ranking:
     """Everybody by place. ``best`` of ours is delivered, ``tied_with`` could not be told apart from
     it, and ``keep`` is the alternative that is faster than it, if one is. ``rungs`` says of how
-    many each one's tournament had."""
+    many each one's tournament had, ``beside`` whose latencies are those of the second one."""
 
     standings: tuple[Standing, ...]
     best: str
     tied_with: tuple[str, ...]
     keep: str | None
     rungs: dict[str, int]
+    beside: frozenset[str] = frozenset()
 
     def of(self, name: str) -> Standing:
         """The standing of one contender; raises KeyError for another name."""
@@ -53,12 +54,16 @@ def rank(ours: TournamentResult, beside: TournamentResult | None, baseline: str)
     first = keep or best
     level = beside.tied_with if keep is not None and beside is not None else tied
     standings = {standing.name: standing for standing in ours.standings}
+    from_second = set()
     rungs = dict.fromkeys(standings, len(ours.rungs))
     for standing in beside.standings if beside is not None else ():
         if standing.name not in standings:
             standings[standing.name] = standing
             rungs[standing.name] = len(beside.rungs) if beside is not None else 0
+            from_second.add(standing.name)
         elif standing.name in (best, ours.winner, baseline):
+            if _counts(standing):
+                from_second.add(standing.name)
             standings[standing.name] = _both(standings[standing.name], standing)
 
     def merit(name: str) -> tuple[bool, bool, float]:
@@ -81,13 +86,18 @@ def rank(ours: TournamentResult, beside: TournamentResult | None, baseline: str)
         )
         for place, name in enumerate(sorted(standings, key=merit), start=1)
     )
-    return Ranking(placed, best, tied, keep, rungs)
+    return Ranking(placed, best, tied, keep, rungs, frozenset(from_second))
 
 
 def _both(first: Standing, second: Standing) -> Standing:
     """What is told of a contender of both tournaments."""
-    measured = second if second.final and second.comparison is not None else first
+    measured = second if _counts(second) else first
     return replace(first, comparison=measured.comparison, dropped=second.dropped or first.dropped)
+
+
+def _counts(second: Standing) -> bool:
+    """Whether what the second tournament says of someone replaces what the first one said."""
+    return second.final and second.comparison is not None
 
 
 def _still_faster(standing: Standing) -> bool:

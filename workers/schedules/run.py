@@ -30,7 +30,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
@@ -114,6 +114,10 @@ class Model:
         self.inputs: dict[str, Mapping[str, Any]] = {
             name: graph["values"][name] for name in graph["inputs"]
         }
+        self._specs = {
+            name: (tuple(spec["shape"]), getattr(torch, spec["dtype"]))
+            for name, spec in self.inputs.items()
+        }
         self.outputs: list[str] = graph["outputs"]
         units = Units(graph, schedule, self.device, self.notes)
         self._engine: CpuEngine | CudaEngine
@@ -122,7 +126,7 @@ class Model:
             given = graph, schedule, weights, by_name, self.notes
             self._engine = CudaEngine(*given, self.device, use_cuda_graph)
         else:
-            self._engine = CpuEngine(graph, schedule, weights, units.get, self.notes)
+            self._engine = CpuEngine(graph, schedule, weights, units, self.notes)
         self._lock = Lock()
 
     def __call__(
@@ -134,16 +138,15 @@ class Model:
             return self._engine.run(inputs, sequential)
 
     def _checked(self, inputs: Mapping[str, Tensor]) -> Values:
-        for name, spec in self.inputs.items():
+        for name, (shape, dtype) in self._specs.items():
             if name not in inputs:
                 raise ValueError(f"input {name!r} is missing; inputs: {', '.join(self.inputs)}")
-            shape, dtype = tuple(spec["shape"]), getattr(torch, spec["dtype"])
-            if tuple(inputs[name].shape) != shape or inputs[name].dtype != dtype:
+            if inputs[name].shape != shape or inputs[name].dtype != dtype:
                 raise ValueError(
                     f"input {name!r} is {inputs[name].dtype} {tuple(inputs[name].shape)};"
                     f" the model takes {dtype} {shape}"
                 )
-        return {name: inputs[name] for name in self.inputs}
+        return {name: inputs[name] for name in self._specs}
 
     def time(self, inputs: Mapping[str, Tensor], sequential: bool = False) -> float:
         """Run once and return how long it took in ms, on a GPU by its own clock. The first run, in
@@ -257,6 +260,24 @@ class Units:
             notes.append(f"it was tuned with ONNX Runtime, which is not used on {device}")
             self._onnx = {}
         self._made: dict[tuple[str, int], Run] = {}
+        self._cores = os.sched_getaffinity(0)
+
+    def alone(self, arrangement: Mapping[str, Any], weights: Values) -> Run | None:
+        """What runs all of a graph on the thread that calls it, where one session of ONNX Runtime
+        does, which brings threads of its own: giving a run to another thread takes as long as many
+        a small model."""
+        steps = [step for host in arrangement["hosts"] for step in host["steps"]]
+        if len(steps) != 1 or len(self._units) != 1 or steps[0]["unit"] not in self._onnx:
+            return None
+        name, threads = steps[0]["unit"], steps[0]["threads"]
+        if (name, threads) not in self._made:
+            try:
+                model = self._onnx[name]
+                made = _session(model, weights, threads, alone=True, cores=self._cores)
+            except Exception:
+                return None  # the unit says why when it first runs, and does without
+            self._made[name, threads] = made
+        return self._made[name, threads]
 
     def get(self, name: str, threads: int) -> Run:
         """The unit for a host of so many threads, for which its weights are packed."""
@@ -268,8 +289,9 @@ class Units:
     def _make(self, unit: Mapping[str, Any], threads: int) -> Run:
         plain = compile_unit(unit, self._device)
         if model := self._onnx.get(unit["name"]):
+            alone = len(self._units) == 1
             return _or_plain(
-                lambda values: _session(model, values, threads, alone=len(self._units) == 1),
+                lambda values: _session(model, values, threads, alone, self._cores),
                 plain,
                 f"unit {unit['name']!r} runs without ONNX Runtime",
                 self._notes,
@@ -296,9 +318,12 @@ class Units:
         return plain
 
 
-def _session(model: Mapping[str, Any], values: Values, threads: int, alone: bool) -> Run:
-    """ONNX Runtime on the unit's model, which reads its weights where they lie. After a run its
-    threads spin for a moment if the unit is ``alone``, and not beside other units."""
+def _session(
+    model: Mapping[str, Any], values: Values, threads: int, alone: bool, cores: Iterable[int]
+) -> Run:
+    """ONNX Runtime on the unit's model, which reads its weights where they lie. Its threads may use
+    all ``cores``. After a run they spin for a moment if the unit is ``alone``, and not beside other
+    units."""
     import onnxruntime  # noqa: PLC0415  # optional
 
     options = onnxruntime.SessionOptions()
@@ -311,19 +336,30 @@ def _session(model: Mapping[str, Any], values: Values, threads: int, alone: bool
     arrays = [values[name].numpy() for name in model["weights"]]
     weights = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in arrays]
     options.add_external_initializers([f"weight_{i}" for i in range(len(weights))], weights)
-    session = onnxruntime.InferenceSession(
-        base64.b64decode(model["model"]), options, providers=["CPUExecutionProvider"]
-    )
+    with _pinned_to(cores):  # its threads inherit it: a host's own core would be the only one
+        session = onnxruntime.InferenceSession(
+            base64.b64decode(model["model"]), options, providers=["CPUExecutionProvider"]
+        )
+    inputs = [(f"input_{i}", name) for i, name in enumerate(model["inputs"])]
+    outputs = [f"output_{i}" for i in range(len(model["outputs"]))]
 
     def run(values: Values, _held: Any = (arrays, weights)) -> None:
-        given = {
-            f"input_{i}": values[name].contiguous().numpy()
-            for i, name in enumerate(model["inputs"])
-        }
-        found = map(torch.from_numpy, session.run(None, given))
+        given = {own: values[name].contiguous().numpy() for own, name in inputs}
+        found = map(torch.from_numpy, session.run(outputs, given))
         values.update(zip(model["outputs"], found, strict=True))
 
     return run
+
+
+@contextlib.contextmanager
+def _pinned_to(cores: Iterable[int]) -> Iterator[None]:
+    """The calling thread, and those that are started meanwhile, on these cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _or_plain(make: Callable[[Values], Run], plain: Run, note: str, notes: list[str]) -> Run:
@@ -680,7 +716,7 @@ class CpuEngine:
         graph: Mapping[str, Any],
         schedule: Mapping[str, Any],
         weights: Values,
-        unit: Callable[[str, int], Run],
+        units: Units,
         notes: list[str],
     ) -> None:
         # A second team of threads, that of the caller, would slow those of the hosts down.
@@ -692,12 +728,14 @@ class CpuEngine:
             notes.append("the schedule is for a GPU; on the CPU the units run one after the other")
             cores = list(range(len(os.sched_getaffinity(0))))
             planned = _one_after_another(graph, cores)
-        self._sequential = Runner(_one_after_another(graph, cores), unit, hosts)
-        self._scheduled = Runner(planned, unit, hosts)
+        self._runs = {
+            sequential: units.alone(order, weights) or Runner(order, units.get, hosts).run
+            for sequential, order in ((True, _one_after_another(graph, cores)), (False, planned))
+        }
 
     def run(self, inputs: Mapping[str, Tensor], sequential: bool) -> Values:
         values = {**self._weights, **inputs}
-        (self._sequential if sequential else self._scheduled).run(values)
+        self._runs[sequential](values)
         return {name: values[name] for name in self._outputs}
 
     def time(self, inputs: Mapping[str, Tensor], sequential: bool) -> float:
