@@ -17,7 +17,7 @@ from support.hostile import FINDINGS, attacking, infect
 from support.hostile_targets import attack_targets, reached
 from torch import Tensor, nn
 
-from workers.alternatives import opening
+from workers.alternatives import separate
 from workers.alternatives.catalog import AlternativeError
 from workers.alternatives.opening import open_alternative
 from workers.alternatives.separate import SeparateModel
@@ -99,8 +99,8 @@ Runner.time = lambda self, repeats: honest(self, 1) if repeats == 1 else [1e9] *
 )  # fmt: skip
 def test_latencies_that_cannot_be_are_refused(said: Any) -> None:
     with pytest.raises(AlternativeError):
-        opening._latencies(said, 2, elapsed_ms=10.0)
-    assert opening._latencies([6.0, 3.0], 2, elapsed_ms=10.0) == [6.0, 3.0]
+        separate._latencies(said, 2, elapsed_ms=10.0)
+    assert separate._latencies([6.0, 3.0], 2, elapsed_ms=10.0) == [6.0, 3.0]
 
 
 def test_outputs_of_another_size_are_refused(infected: Infected) -> None:
@@ -120,7 +120,7 @@ def test_outputs_of_another_kind_are_refused(innocent: tuple[Path, Graph], tmp_p
     def refused(pattern: str, **tensors: Tensor) -> None:
         save_file(tensors, path)
         with pytest.raises(AlternativeError, match=pattern):
-            opening._tensors(path, graph)
+            separate._tensors(path, graph)
 
     refused("gave 0 outputs")
     refused("gave 2 outputs", output_0=torch.zeros(2, 8), more=torch.zeros(1))
@@ -128,7 +128,7 @@ def test_outputs_of_another_kind_are_refused(innocent: tuple[Path, Graph], tmp_p
     refused("output 0 is torch.float64", output_0=torch.zeros(2, 8, dtype=torch.float64))
     path.write_bytes(b"nonsense")
     with pytest.raises(AlternativeError, match="cannot be read"):
-        opening._tensors(path, graph)
+        separate._tensors(path, graph)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_outputs_of_another_kind_are_refused(innocent: tuple[Path, Graph], tmp_p
 def test_outputs_in_no_plain_file_are_refused(make: Any, tmp_path: Path) -> None:
     make(tmp_path / "outputs")
     with pytest.raises(AlternativeError, match="its outputs"):
-        opening._content(tmp_path / "outputs", 10)
+        separate._content(tmp_path / "outputs", 10)
 
 
 def test_a_hang_ends_it(infected: Infected, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,8 +154,8 @@ def hang(self, repeats):
     return honest(self, repeats)
 Runner.time = hang
 """
-    monkeypatch.setattr(opening, "LEAST_PATIENCE_S", 0.5)
-    monkeypatch.setattr(opening, "_PATIENCE", 0)
+    monkeypatch.setattr(separate, "LEAST_PATIENCE_S", 0.5)
+    monkeypatch.setattr(separate, "_PATIENCE", 0)
     monkeypatch.setattr(SeparateModel, "_give", lambda self, inputs: None)
     with infected(code) as alternative:
         alternative.time({"x": INPUTS["x"]}, 1)
