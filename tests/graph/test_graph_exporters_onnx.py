@@ -545,6 +545,63 @@ def test_a_value_may_be_returned_as_it_came_and_twice() -> None:
     assert_agrees(graph, weights, random_inputs(graph, 1))
 
 
+@pytest.mark.parametrize(
+    ("size", "kept", "kinds"),
+    [
+        (7, (), ["Gather", "Gather"]),
+        (7, ("i",), ["Less", "Add", "Where", "Gather", "Gather"]),
+        (5, (), ["Less", "Add", "Where", "Gather", "Gather"]),
+    ],
+)
+def test_a_gather_counts_from_the_end_by_itself(
+    size: int, kept: tuple[str, ...], kinds: list[str]
+) -> None:
+    """Unless the size added to indices below zero is another than that of what they index, or the
+    sums are wanted themselves."""
+    operators = [
+        call("l", "lt.Scalar", X, 0),
+        call("s", "add.Tensor", X, size),
+        call("i", "where.self", ValueRef("l"), ValueRef("s"), X),
+        call("e", "embedding.default", W, ValueRef("i")),
+        call("t", "index_select.default", W, 0, ValueRef("i")),
+    ]
+    shapes = {"x": (3,), "l": (3,), "s": (3,), "i": (3,), "e": (3, 4), "t": (3, 4), "w": (7, 4)}
+    types = {"x": "int64", "l": "bool", "s": "int64", "i": "int64"}
+    values = {n: TensorSpec(shape, types.get(n, "float32")) for n, shape in shapes.items()}
+    apart = operator_units(
+        name="g", inputs=("x",), outputs=("e", "t", *kept), weights=("w",), values=values,
+        operators=operators,
+    )  # fmt: skip
+    graph = regroup(apart, [operators])
+    weights = {"w": torch.randn(7, 4)}
+    exported = assert_agrees(graph, weights, {"x": torch.tensor([0, 4, -size])})
+    model = onnx.load_model_from_string(exported.model)
+    assert [node.op_type for node in model.graph.node] == kinds
+
+
+@pytest.mark.parametrize(
+    ("square", "returned", "kinds"),
+    [
+        (call("q", "mul.Tensor", X, X), ("s",), ["ReduceSumSquare"]),
+        (call("q", "square.default", X), ("s",), ["ReduceSumSquare"]),
+        (call("q", "pow.Tensor_Scalar", X, 2), ("s",), ["ReduceSumSquare"]),
+        (call("q", "pow.Tensor_Scalar", X, 3), ("s",), ["Pow", "ReduceSum"]),
+        (call("q", "mul.Tensor", X, B), ("s",), ["Mul", "ReduceSum"]),
+        (call("q", "mul.Tensor", X, X), ("s", "q"), ["Mul", "ReduceSum"]),
+    ],
+)
+def test_a_sum_of_squares_is_one_kernel(
+    square: Operator, returned: tuple[str, ...], kinds: list[str]
+) -> None:
+    """Unless the squares are wanted themselves."""
+    operators = [square, call("s", "sum.dim_IntList", ValueRef("q"), (1,))]
+    shapes = {"x": (2, 3, 4), "b": (4,), "q": (2, 3, 4), "s": (2, 4)}
+    graph, weights = one_unit(operators, shapes, returned)
+    exported = assert_agrees(graph, weights, random_inputs(graph, 1))
+    model = onnx.load_model_from_string(exported.model)
+    assert [node.op_type for node in model.graph.node] == kinds
+
+
 def test_equal_structures_are_equal_models() -> None:
     def exported(prefix: str, factor: float) -> bytes:
         a, b, c = (f"{prefix}{letter}" for letter in "abc")

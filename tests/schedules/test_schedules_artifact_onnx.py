@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import zipfile
 from collections.abc import Callable
@@ -11,11 +12,12 @@ from pathlib import Path
 from threading import Thread, get_ident
 from typing import Any
 
+import numpy as np
 import onnxruntime
 import pytest
 import torch
 from support.graphs import SIDE, chain, graph_of
-from support.unit_graphs import convolution
+from support.unit_graphs import convolution, unit_graph
 
 from workers.devices.cpu_facts import read_cpu
 from workers.devices.providers import create, kernels_of
@@ -39,12 +41,16 @@ SCHEDULE = StageSchedule("whole+onnxruntime", (Stage((("c",),)),))
 KEY = ScheduleKey(graph_hash(GRAPH), "cpu-1", "float32", 2, {"torch": torch.__version__})
 
 
-def written(folder: Path, edit: Callable[[dict[str, Any]], object] = lambda models: None) -> Path:
+def written(
+    folder: Path,
+    edit: Callable[[dict[str, Any]], object] = lambda models: None,
+    provider: str = "onnxruntime",
+) -> Path:
     """The zip, with the models in it as ``edit`` leaves them; it is unpacked beside it."""
-    kernels = kernels_of(GRAPH, {"c": "onnxruntime"}, read_cpu())
-    edit(kernels["onnx"])
+    kernels = kernels_of(GRAPH, {"c": provider}, read_cpu())
+    edit(kernels.get("onnx", {}))
     path, plan = folder / "m.zip", lower(SCHEDULE, GRAPH, 1)
-    write_artifact(path, GRAPH, WEIGHTS, SCHEDULE, KEY, plan, {}, 1, "onnxruntime", kernels)
+    write_artifact(path, GRAPH, WEIGHTS, SCHEDULE, KEY, plan, {}, 1, provider, kernels)
     with zipfile.ZipFile(path) as archive:
         archive.extractall(folder)
     return path
@@ -99,7 +105,7 @@ def test_threads_spin_for_a_moment_after_a_run_and_never_beside_other_units(
     for unit in graph.units:
         create("onnxruntime").compile(graph, unit, WEIGHTS, threads=2)
     for model in kernels_of(graph, names, read_cpu())["onnx"].values():
-        run._session(model, dict(WEIGHTS), 2, not apart, os.sched_getaffinity(0))
+        run.Session(model, dict(WEIGHTS), 2, not apart, os.sched_getaffinity(0))
     assert len(given) == 2 * len(graph.units)
     assert (len(graph.units) > 1) is apart
     key, value = (
@@ -120,7 +126,7 @@ def test_threads_of_a_session_made_on_a_pinned_thread_may_use_all_cores() -> Non
     def on_a_host() -> None:
         os.sched_setaffinity(0, {min(cores)})
         before = run._threads()
-        session = run._session(model, dict(WEIGHTS), 2, alone=True, cores=cores)
+        session = run.Session(model, dict(WEIGHTS), 2, alone=True, cores=cores)
         found.extend(os.sched_getaffinity(thread) for thread in run._threads() - before)
         found.append(os.sched_getaffinity(0))
         del session
@@ -135,7 +141,7 @@ def test_a_session_for_all_of_a_model_runs_on_the_thread_that_calls_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(tmp_path)
-    model, called = run.load(tmp_path), []
+    called = []
     run_really = onnxruntime.InferenceSession.run
 
     def run_seen(*given: Any) -> Any:
@@ -143,8 +149,61 @@ def test_a_session_for_all_of_a_model_runs_on_the_thread_that_calls_it(
         return run_really(*given)
 
     monkeypatch.setattr(onnxruntime.InferenceSession, "run", run_seen)
+    model = run.load(tmp_path)
     check(model, runs=2)
-    assert called == [get_ident()] * 2
+    (x,) = random_inputs(GRAPH, 0).values()
+    model(x.numpy())
+    assert called == [get_ident()] * 3
+
+
+@pytest.mark.parametrize("provider", ["onnxruntime", "aten"])
+def test_arrays_are_made_of_arrays(provider: str, tmp_path: Path) -> None:
+    written(tmp_path, provider=provider)
+    model = run.load(tmp_path)
+    for seed in range(2):
+        (x,) = random_inputs(GRAPH, seed).values()
+        expected = run_graph(GRAPH, WEIGHTS, {"x": x})["r"]
+        for found in (model(x.numpy()), model(x=x.numpy()), model(x.numpy(), sequential=True)):
+            assert list(found) == ["r"]
+            assert isinstance(found["r"], np.ndarray)
+            torch.testing.assert_close(torch.from_numpy(found["r"]), expected, rtol=1e-4, atol=1e-5)
+    wanted = tuple(x.shape)
+    for wrong, words in [
+        (
+            (x.numpy()[:1],),
+            rf"'x' is float32 \(1, .*the model takes torch.float32 {re.escape(str(wanted))}",
+        ),
+        ((x.double().numpy(),), "'x' is float64"),
+        ((x.double(),), "'x' is torch.float64"),
+        (([1.0, 2.0],), "input 'x' is missing"),
+        ((), "input 'x' is missing"),
+        ((x.numpy(), x.numpy()), "it takes 1 inputs, and 2 were given"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            model(*wrong)
+    with pytest.raises(ValueError, match="there is no input 'z'; inputs: x"):
+        model(x, z=x)
+    check(model)
+
+
+def test_some_arrays_and_some_tensors_are_refused(tmp_path: Path) -> None:
+    graph, weights = unit_graph("elementwise")
+    schedule = StageSchedule("s", (Stage(((graph.units[0].name,),)),))
+    key = ScheduleKey(graph_hash(graph), "cpu-1", "float32", 1, {"torch": torch.__version__})
+    write_artifact(
+        tmp_path / "a.zip", graph, weights, schedule, key, lower(schedule, graph, 1), {}, 1
+    )
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        archive.extractall(tmp_path)
+    model = run.load(tmp_path)
+    inputs = random_inputs(graph, 0)
+    first, second = inputs.values()
+    with pytest.raises(ValueError, match="some inputs are tensors and some are arrays"):
+        model(first, second.numpy())
+    expected = run_graph(graph, weights, inputs)
+    found = model(first.numpy(), second.numpy())
+    for name in graph.outputs:
+        torch.testing.assert_close(torch.from_numpy(found[name]), expected[name])
 
 
 def test_without_onnx_runtime_it_runs_plainly_and_says_so(

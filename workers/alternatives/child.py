@@ -99,7 +99,7 @@ def _prepare(order: Mapping[str, Any]) -> Runner:
     from workers.alternatives.runners import make_runner, run_delivered  # noqa: PLC0415
 
     if order["alternative"] is None:
-        return run_delivered(Path(order["given"], ARTIFACT))
+        return run_delivered(Path(order["given"], ARTIFACT), order["arrays"])
     keep_freed_memory()  # as the CPU device does: how it fares without is a matter of luck
     torch.set_num_threads(len(order["cores"]))
     kind = KINDS[order["alternative"]]

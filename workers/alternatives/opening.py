@@ -70,10 +70,12 @@ def open_delivered(
     workdir: Path,
     limits: SandboxLimits,
     cores: Sequence[int],
+    arrays: bool = False,
     seconds: float = 120.0,
 ) -> Iterator[SeparateModel]:
     """What a user of the ``artifact`` runs on the CPU: the zip, which is one of ours and of
-    ``graph``, unpacked, and its ``run.py`` with the settings that it has as a program.
+    ``graph``, unpacked, and its ``run.py`` with the settings that it has as a program; called with
+    tensors, or with ``arrays`` of NumPy, as whoever uses ONNX Runtime has them.
 
     In no sandbox: nothing runs but what this service has written, and a sandbox would hide from it
     the threads that it puts on cores. Raises AlternativeError with the reason if it does not run.
@@ -82,7 +84,7 @@ def open_delivered(
         with zipfile.ZipFile(artifact) as archive:
             archive.extractall(place.given / ARTIFACT)
         request = {"alternative": None, "device": "cpu", "cores": list(cores)}
-        order = place.order(request, None, limits)
+        order = place.order(request | {"arrays": arrays}, None, limits)
         environment = _OF_RUN_PY | _environment(place, len(cores), "cpu")
         with named(name):
             process = Process(order, place.scratch, environment, limits, seconds)

@@ -136,19 +136,22 @@ class OnnxRunner(Runner):
 
 
 class DeliveredRunner(Runner):
-    """An artifact, unpacked, as whoever downloads it runs it."""
+    """An artifact, unpacked, as whoever downloads it runs it: on tensors, or with ``arrays`` on
+    those of NumPy."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, arrays: bool) -> None:
         spec = importlib.util.spec_from_file_location("delivered", folder / "run.py")
         if spec is None or spec.loader is None:
             raise UnfitError(f"there is no run.py in {folder}")
         program = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(program)
         self._model = program.load(folder, "cpu")
-        self._given: Sequence[Tensor] = list(self._model.random_inputs(_SEED).values())
+        self._arrays = arrays
+        self._given: Sequence[Any] = ()
+        self.give(list(self._model.random_inputs(_SEED).values()))
 
     def give(self, tensors: Sequence[Tensor]) -> None:
-        self._given = tensors
+        self._given = [tensor.numpy() for tensor in tensors] if self._arrays else tensors
 
     def call(self) -> Any:
         return self._model(*self._given)
@@ -156,13 +159,14 @@ class DeliveredRunner(Runner):
     def tensors(self, found: Any) -> list[Tensor]:
         if self._model.notes:  # it does not run as it was tuned
             raise UnfitError("; ".join(self._model.notes))
-        return _only_tensors([found[name] for name in self._model.outputs], Tensor.cpu)
+        convert = torch.from_numpy if self._arrays else Tensor.cpu
+        return _only_tensors([found[name] for name in self._model.outputs], convert)
 
 
-def run_delivered(folder: Path) -> Runner:
+def run_delivered(folder: Path, arrays: bool) -> Runner:
     """An artifact's model, ready to be called. Raises UnfitError if it runs otherwise than it was
     tuned."""
-    runner = DeliveredRunner(folder)
+    runner = DeliveredRunner(folder, arrays)
     runner.run()
     return runner
 

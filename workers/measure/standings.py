@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from workers.measure.compare import Comparison, Ended, comparison, tie_band
+from workers.measure.compare import Comparison, Ended, Verdict, comparison, tie_band
 from workers.measure.statistics import CONFIDENCE, enough, median_ratio, ratio_interval
 
 Samples = Mapping[str, Sequence[float]]
@@ -116,6 +116,32 @@ def judge(
         final_rounds=len(final[baseline]),
         ended=ended,
     )
+
+
+def settled_by_starts(
+    result: TournamentResult, own: str, other: str, verdict: Verdict, words: str
+) -> TournamentResult:
+    """The result, with what became of ``own`` and ``other`` put right by how they compare over
+    several starts; ``verdict`` is that on ``own``, which is preferred to ``other``. One of them is
+    the winner."""
+    tied = [name for name in (result.winner, *result.tied_with) if name not in (own, other)]
+    first, lost = (other, own) if verdict == "slower" else (own, other)
+    if verdict == "no difference":
+        tied.insert(0, other)
+    reason = f"surely slower than {first} over several starts: {words}"
+
+    def put_right(standing: Standing) -> Standing:
+        if standing.name not in (own, other):
+            return standing
+        out = verdict != "no difference" and standing.name == lost
+        return replace(standing, final=True, tied=not out, dropped=reason if out else None)
+
+    def merit(standing: Standing) -> tuple[bool, bool, int]:
+        return standing.name != first, not standing.tied, standing.place
+
+    placed = sorted(map(put_right, result.standings), key=merit)
+    standings = tuple(replace(one, place=place) for place, one in enumerate(placed, start=1))
+    return replace(result, winner=first, tied_with=tuple(tied), standings=standings)
 
 
 def fastest(samples: Samples, names: Sequence[str], baseline: str) -> str:

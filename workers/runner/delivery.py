@@ -123,8 +123,9 @@ def _outcomes(
         name, model = standing.name, contest.model
         facts = _standing_facts(standing, standing.comparison, ranking.rungs[name])
         candidate = contest.candidates.get(name)
+        started = (contest.starts[name],) if name in contest.starts else ()
         if candidate is None:
-            notes = contest.alternatives[name].notes
+            notes = (*contest.alternatives[name].notes, *started)
             outcome = ScheduleOutcome(
                 scheduler=name,
                 batch_size=model.key.batch_size,
@@ -147,7 +148,7 @@ def _outcomes(
             timeline, lost = _recorded(executable, case, latency_ms, runs)
             delivered = contest.delivered.get(name) if name in ranking.beside else None
             apart = delivered.notes if delivered is not None else ()
-            notes = (*candidate.found.notes, *apart, *executable.notes, *lost)
+            notes = (*candidate.found.notes, *apart, *started, *executable.notes, *lost)
             outcome = ScheduleOutcome(
                 scheduler=name,
                 batch_size=model.key.batch_size,

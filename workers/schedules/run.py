@@ -8,7 +8,8 @@
     python run.py --device cuda       on a GPU, or the CPU (default: what it was tuned for)
     python run.py --no-graph          on a GPU: launch every unit instead of replaying a CUDA graph
 
-From Python: ``from run import load; model = load(); outputs = model(x)``.
+From Python: ``from run import load; model = load(); outputs = model(x)``, tensors from tensors and
+NumPy arrays from NumPy arrays.
 
 Needs Linux, Python 3.11 or newer and PyTorch 2.11 or newer, and nothing else, unless units were
 tuned with ONNX Runtime (``provider`` in ``schedule.json``): without that it is slower. Reads
@@ -115,8 +116,9 @@ class Model:
             name: graph["values"][name] for name in graph["inputs"]
         }
         self._specs = {
-            name: (tuple(spec["shape"]), getattr(torch, spec["dtype"]))
+            name: (tuple(spec["shape"]), dtype, _dtype_of_arrays(dtype))
             for name, spec in self.inputs.items()
+            for dtype in [getattr(torch, spec["dtype"])]
         }
         self.outputs: list[str] = graph["outputs"]
         units = Units(graph, schedule, self.device, self.notes)
@@ -127,32 +129,55 @@ class Model:
             self._engine = CudaEngine(*given, self.device, use_cuda_graph)
         else:
             self._engine = CpuEngine(graph, schedule, weights, units, self.notes)
+        self._direct = self._engine.direct
         self._lock = Lock()
 
-    def __call__(
-        self, *tensors: Tensor, sequential: bool = False, **named: Tensor
-    ) -> dict[str, Tensor]:
-        """The outputs by name. Inputs are given in order or by name."""
-        inputs = self._checked(dict(zip(self.inputs, tensors, strict=False)) | named)
+    def __call__(self, *inputs: Any, sequential: bool = False, **named: Any) -> dict[str, Any]:
+        """The outputs by name. Inputs are given in order or by name, as tensors or as NumPy arrays,
+        and the outputs are of the same kind. Arrays in order go to ONNX Runtime at once where it
+        runs all of the model: a small one is done before anything more could be."""
+        if self._direct and not (sequential or named) and len(inputs) == len(self._specs):
+            run, own, results, names = self._direct
+            if type(inputs[0]) is not Tensor:
+                try:
+                    return dict(zip(names, run(results, dict(zip(own, inputs)))))  # noqa: B905
+                except Exception:  # noqa: S110  # what is wrong, is said below
+                    pass
+        if len(inputs) > len(self._specs):
+            raise ValueError(f"it takes {len(self._specs)} inputs, and {len(inputs)} were given")
+        given = dict(zip(self._specs, inputs, strict=False)) | named
+        arrays = self._check(given)
         with self._lock:
-            return self._engine.run(inputs, sequential)
+            return (self._engine.run_arrays if arrays else self._engine.run)(given, sequential)
 
-    def _checked(self, inputs: Mapping[str, Tensor]) -> Values:
-        for name, (shape, dtype) in self._specs.items():
-            if name not in inputs:
+    def _check(self, inputs: dict[str, Any]) -> bool:
+        """Whether the inputs are NumPy arrays. Raises ValueError for inputs that the model does not
+        take."""
+        arrays = 0
+        for name, (shape, dtype, of_arrays) in self._specs.items():
+            given = inputs.get(name)
+            kind = getattr(given, "dtype", None)
+            if kind is None or given is None:
                 raise ValueError(f"input {name!r} is missing; inputs: {', '.join(self.inputs)}")
-            if inputs[name].shape != shape or inputs[name].dtype != dtype:
+            if given.shape != shape or (kind is not dtype and kind != of_arrays):
                 raise ValueError(
-                    f"input {name!r} is {inputs[name].dtype} {tuple(inputs[name].shape)};"
-                    f" the model takes {dtype} {shape}"
+                    f"input {name!r} is {kind} {tuple(given.shape)}; the model takes {dtype}"
+                    f" {shape}"
                 )
-        return {name: inputs[name] for name in self._specs}
+            arrays += kind is not dtype
+        if len(inputs) != len(self._specs):
+            unknown = next(name for name in inputs if name not in self._specs)
+            raise ValueError(f"there is no input {unknown!r}; inputs: {', '.join(self.inputs)}")
+        if arrays not in (0, len(inputs)):
+            raise ValueError("some inputs are tensors and some are arrays; give all as one of them")
+        return arrays > 0
 
     def time(self, inputs: Mapping[str, Tensor], sequential: bool = False) -> float:
         """Run once and return how long it took in ms, on a GPU by its own clock. The first run, in
         which units are compiled and graphs captured, takes longer."""
         with self._lock:
-            return self._engine.time(self._checked(inputs), sequential)
+            self._check(dict(inputs))
+            return self._engine.time(inputs, sequential)
 
     def random_inputs(self, seed: int) -> dict[str, Tensor]:
         """Standard normal inputs; zeros and ones where the model takes integers."""
@@ -165,6 +190,14 @@ class Model:
             else:
                 made[name] = torch.randint(0, 2, spec["shape"], generator=generator).to(dtype)
         return made
+
+
+def _dtype_of_arrays(dtype: torch.dtype) -> Any:
+    """NumPy's type of that name; None where it has none, or where there is no NumPy."""
+    try:
+        return torch.empty(0, dtype=dtype).numpy().dtype
+    except (TypeError, RuntimeError):
+        return None
 
 
 def _keep_freed_memory() -> None:
@@ -260,9 +293,10 @@ class Units:
             notes.append(f"it was tuned with ONNX Runtime, which is not used on {device}")
             self._onnx = {}
         self._made: dict[tuple[str, int], Run] = {}
+        self._alone: dict[int, Session] = {}
         self._cores = os.sched_getaffinity(0)
 
-    def alone(self, arrangement: Mapping[str, Any], weights: Values) -> Run | None:
+    def alone(self, arrangement: Mapping[str, Any], weights: Values) -> Session | None:
         """What runs all of a graph on the thread that calls it, where one session of ONNX Runtime
         does, which brings threads of its own: giving a run to another thread takes as long as many
         a small model."""
@@ -270,14 +304,13 @@ class Units:
         if len(steps) != 1 or len(self._units) != 1 or steps[0]["unit"] not in self._onnx:
             return None
         name, threads = steps[0]["unit"], steps[0]["threads"]
-        if (name, threads) not in self._made:
+        if threads not in self._alone:
             try:
-                model = self._onnx[name]
-                made = _session(model, weights, threads, alone=True, cores=self._cores)
+                made = Session(self._onnx[name], weights, threads, True, self._cores)
             except Exception:
                 return None  # the unit says why when it first runs, and does without
-            self._made[name, threads] = made
-        return self._made[name, threads]
+            self._alone[threads] = made
+        return self._alone[threads]
 
     def get(self, name: str, threads: int) -> Run:
         """The unit for a host of so many threads, for which its weights are packed."""
@@ -291,7 +324,7 @@ class Units:
         if model := self._onnx.get(unit["name"]):
             alone = len(self._units) == 1
             return _or_plain(
-                lambda values: _session(model, values, threads, alone, self._cores),
+                lambda values: Session(model, values, threads, alone, self._cores),
                 plain,
                 f"unit {unit['name']!r} runs without ONNX Runtime",
                 self._notes,
@@ -318,37 +351,57 @@ class Units:
         return plain
 
 
-def _session(
-    model: Mapping[str, Any], values: Values, threads: int, alone: bool, cores: Iterable[int]
-) -> Run:
-    """ONNX Runtime on the unit's model, which reads its weights where they lie. Its threads may use
+class Session:
+    """ONNX Runtime on a unit's model, which reads its weights where they lie. Its threads may use
     all ``cores``. After a run they spin for a moment if the unit is ``alone``, and not beside other
     units."""
-    import onnxruntime  # noqa: PLC0415  # optional
 
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = threads
-    if alone:
-        options.add_session_config_entry("session.intra_op.spin_duration_us", "1000")
-    else:
-        options.add_session_config_entry("session.force_spinning_stop", "1")
-    arrays = [values[name].numpy() for name in model["weights"]]
-    weights = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in arrays]
-    options.add_external_initializers([f"weight_{i}" for i in range(len(weights))], weights)
-    with _pinned_to(cores):  # its threads inherit it: a host's own core would be the only one
-        session = onnxruntime.InferenceSession(
-            base64.b64decode(model["model"]), options, providers=["CPUExecutionProvider"]
-        )
-    inputs = [(f"input_{i}", name) for i, name in enumerate(model["inputs"])]
-    outputs = [f"output_{i}" for i in range(len(model["outputs"]))]
+    def __init__(
+        self,
+        model: Mapping[str, Any],
+        values: Values,
+        threads: int,
+        alone: bool,
+        cores: Iterable[int],
+    ) -> None:
+        import onnxruntime  # noqa: PLC0415  # optional
 
-    def run(values: Values, _held: Any = (arrays, weights)) -> None:
-        given = {own: values[name].contiguous().numpy() for own, name in inputs}
-        found = map(torch.from_numpy, session.run(outputs, given))
-        values.update(zip(model["outputs"], found, strict=True))
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = threads
+        if alone:
+            options.add_session_config_entry("session.intra_op.spin_duration_us", "1000")
+        else:
+            options.add_session_config_entry("session.force_spinning_stop", "1")
+        arrays = [values[name].numpy() for name in model["weights"]]
+        weights = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in arrays]
+        options.add_external_initializers([f"weight_{i}" for i in range(len(weights))], weights)
+        with _pinned_to(cores):  # its threads inherit it: a host's own core would be the only one
+            self._session = onnxruntime.InferenceSession(
+                base64.b64decode(model["model"]), options, providers=["CPUExecutionProvider"]
+            )
+        self._held = arrays, weights
+        self._inputs = [(f"input_{i}", name) for i, name in enumerate(model["inputs"])]
+        self._own = [f"output_{i}" for i in range(len(model["outputs"]))]
+        self._outputs = model["outputs"]
 
-    return run
+    def __call__(self, values: Values) -> None:
+        """Run the unit on tensors."""
+        given = {own: values[name].contiguous().numpy() for own, name in self._inputs}
+        found = map(torch.from_numpy, self._session.run(self._own, given))
+        values.update(zip(self._outputs, found, strict=True))
+
+    def of_arrays(self, graph: Mapping[str, Any]) -> Direct | None:
+        """How to run the graph on NumPy arrays if the unit is all of it; ONNX Runtime checks
+        them."""
+        own = {name: own for own, name in self._inputs}
+        if own.keys() != set(graph["inputs"]) or self._outputs != graph["outputs"] or not own:
+            return None
+        return self._session.run, [own[name] for name in graph["inputs"]], self._own, self._outputs
+
+
+Direct = tuple[Callable[..., Any], Sequence[str], Sequence[str], Sequence[str]]
+"""A session's ``run``, its names of the inputs and of the outputs, and the graph's of these."""
 
 
 @contextlib.contextmanager
@@ -709,7 +762,8 @@ class Runner:
 
 
 class CpuEngine:
-    """Runs the schedule on the cores that this process may use."""
+    """Runs the schedule on the cores that this process may use; ``direct`` is there where that is
+    one session of ONNX Runtime."""
 
     def __init__(
         self,
@@ -728,9 +782,13 @@ class CpuEngine:
             notes.append("the schedule is for a GPU; on the CPU the units run one after the other")
             cores = list(range(len(os.sched_getaffinity(0))))
             planned = _one_after_another(graph, cores)
-        self._runs = {
-            sequential: units.alone(order, weights) or Runner(order, units.get, hosts).run
-            for sequential, order in ((True, _one_after_another(graph, cores)), (False, planned))
+        orders = {True: _one_after_another(graph, cores), False: planned}
+        alone = {kind: units.alone(order, weights) for kind, order in orders.items()}
+        scheduled = alone[False]
+        self.direct = scheduled.of_arrays(graph) if scheduled is not None else None
+        self._runs: dict[bool, Run] = {
+            kind: alone[kind] or Runner(order, units.get, hosts).run
+            for kind, order in orders.items()
         }
 
     def run(self, inputs: Mapping[str, Tensor], sequential: bool) -> Values:
@@ -738,10 +796,20 @@ class CpuEngine:
         self._runs[sequential](values)
         return {name: values[name] for name in self._outputs}
 
+    def run_arrays(self, inputs: Mapping[str, Any], sequential: bool) -> dict[str, Any]:
+        return _with_arrays(self.run, inputs, sequential)
+
     def time(self, inputs: Mapping[str, Tensor], sequential: bool) -> float:
         start = time.perf_counter()
         self.run(inputs, sequential)
         return (time.perf_counter() - start) * 1e3
+
+
+def _with_arrays(
+    run: Callable[[Values, bool], Values], inputs: Mapping[str, Any], sequential: bool
+) -> dict[str, Any]:
+    found = run({name: torch.from_numpy(array) for name, array in inputs.items()}, sequential)
+    return {name: tensor.cpu().numpy() for name, tensor in found.items()}
 
 
 def _one_after_another(graph: Mapping[str, Any], cores: Sequence[int]) -> dict[str, Any]:
@@ -810,6 +878,7 @@ class CudaEngine:
         use_graph: bool,
         cuda: Any = torch.cuda,
     ) -> None:
+        self.direct: Direct | None = None
         self._outputs, self._device, self._cuda = graph["outputs"], device, cuda
         self._use_graph, self._notes = use_graph, notes
         alone = {"stream": 0, "waits": [], "records": None}
@@ -829,6 +898,9 @@ class CudaEngine:
             self._cuda.synchronize()
             # The next replay writes over what this one returned.
             return {name: values[name].clone() for name in self._outputs}
+
+    def run_arrays(self, inputs: Mapping[str, Any], sequential: bool) -> dict[str, Any]:
+        return _with_arrays(self.run, inputs, sequential)
 
     def time(self, inputs: Mapping[str, Tensor], sequential: bool) -> float:
         with self._session():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from workers.graph.exporters.onnx.arrangement import ARRANGEMENT
 from workers.graph.exporters.onnx.call import Call, Value
 from workers.graph.exporters.onnx.layers import LAYERS
+from workers.graph.exporters.onnx.patterns import Patterns, patterns
 from workers.graph.exporters.onnx.pointwise import POINTWISE
 from workers.graph.exporters.onnx.writer import ExportError, ModelWriter
 from workers.graph.graph import Graph, Operator, Unit
@@ -51,8 +52,9 @@ def export_unit(graph: Graph, unit: Unit) -> OnnxUnit:
         values[name] = Value(
             writer.weight(f"weight_{number}", graph.values[name]), graph.values[name]
         )
+    found = patterns(unit)
     for operator in unit.operators:
-        _describe(operator, graph, values, writer)
+        _describe(operator, graph, values, writer, found)
     for number, name in enumerate(unit.outputs):
         if name not in values:
             raise ExportError(f"output {name!r} of unit {unit.name!r} has no counterpart in ONNX")
@@ -61,9 +63,13 @@ def export_unit(graph: Graph, unit: Unit) -> OnnxUnit:
 
 
 def _describe(
-    operator: Operator, graph: Graph, values: dict[str, Value], writer: ModelWriter
+    operator: Operator,
+    graph: Graph,
+    values: dict[str, Value],
+    writer: ModelWriter,
+    found: Patterns,
 ) -> None:
-    call = Call(operator, graph.specs(operator.outputs), values, writer)
+    call = Call(operator, graph.specs(operator.outputs), values, writer, found)
     if operator.target not in _DESCRIPTIONS:
         raise call.error("it is not among those that can be exported")
     results = _DESCRIPTIONS[operator.target](call)

@@ -126,13 +126,14 @@ def _stack(call: Call) -> str:
 
 
 def _embedding(call: Call) -> str:
-    return call.node("Gather", call.value("weight"), call.value("indices"), axis=0)
+    weight = call.value("weight")
+    return call.node("Gather", weight, call.indices("indices", weight.shape[0]), axis=0)
 
 
 def _index_select(call: Call) -> str:
     x = call.value("self")
     axis = call.axis("dim", x.rank)
-    return call.node("Gather", x, call.value("index"), axis=axis)
+    return call.node("Gather", x, call.indices("index", x.shape[axis]), axis=axis)
 
 
 def _repeat(call: Call) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from workers.graph.bindings import overload
+from workers.graph.exporters.onnx.patterns import Patterns
 from workers.graph.exporters.onnx.writer import ExportError, ModelWriter, element_type
 from workers.graph.graph import Argument, DtypeRef, Operator, TensorSpec, ValueRef
 
@@ -53,8 +54,10 @@ class Call:
         results: Sequence[TensorSpec],
         values: Mapping[str, Value],
         writer: ModelWriter,
+        patterns: Patterns,
     ) -> None:
         self._operator, self._values, self._writer = operator, values, writer
+        self._patterns = patterns
         self.results = results
         self._arguments: dict[str, Any] = {}
         self._defaults: dict[str, Any] = {}
@@ -97,6 +100,23 @@ class Call:
 
     def value(self, name: str) -> Value:
         return self._value(name, self.argument(name))
+
+    def indices(self, name: str, size: int) -> Value:
+        """Indices into a dimension of that size, which may count from the end."""
+        given = self.value(name)
+        argument = self.argument(name)
+        if isinstance(argument, ValueRef) and argument.name in self._patterns.shifted:
+            before, by = self._patterns.shifted[argument.name]
+            if by == size:
+                return self._values[before]
+        return given
+
+    def root(self, name: str) -> Value | None:
+        """What the tensor is the square of, if nothing else reads the square."""
+        argument = self.argument(name)
+        if isinstance(argument, ValueRef) and argument.name in self._patterns.squares:
+            return self._values[self._patterns.squares[argument.name]]
+        return None
 
     def optional(self, name: str) -> Value | None:
         given = self.argument(name)

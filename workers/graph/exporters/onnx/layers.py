@@ -193,6 +193,10 @@ def _reduction(op_type: str, axes: str | None = "dim") -> Description:
             # The same mean, which the runtime computes on a convolution's own layout.
             pooled = call.node("GlobalAveragePool", operand)
             return pooled if keep else call.reshaped(pooled, call.result.shape)
+        root = call.root("self") if op_type == "ReduceSum" else None
+        if root and dtype == root.dtype == "float32":
+            numbers = call.whole_numbers(reduced)
+            return call.node("ReduceSumSquare", root, numbers, keepdims=int(keep))
         return call.node(op_type, operand, call.whole_numbers(reduced), keepdims=int(keep))
 
     return describe

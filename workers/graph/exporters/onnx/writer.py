@@ -90,8 +90,18 @@ class ModelWriter:
         else:
             self._nodes.append(_Node("Identity", [value], [name], {}))
 
+    def _needed(self) -> list[_Node]:
+        """The nodes on which the outputs depend."""
+        wanted = {*self._outputs, *self._returned}
+        needed = []
+        for node in reversed(self._nodes):
+            if wanted.intersection(node.results):
+                wanted.update(node.inputs)
+                needed.append(node)
+        return needed[::-1]
+
     def model(self) -> bytes:
-        """The serialised ModelProto."""
+        """The serialised ModelProto, without nodes that nothing depends on."""
         from onnx import TensorProto, helper  # noqa: PLC0415  # optional, and slow to import
 
         def stated(values: Mapping[str, TensorSpec]) -> list[Any]:
@@ -113,14 +123,18 @@ class ModelWriter:
             )
             tensor.external_data.add(key="location", value=_NOWHERE)
             initializers.append(tensor)
+        needed = self._needed()
+        read = {name for node in needed for name in node.inputs}
         for name, constant in self._constants.items():
+            if name not in read:
+                continue
             spec = constant.spec
             initializers.append(
                 helper.make_tensor(name, element_type(spec.dtype), spec.shape, constant.values)
             )
         nodes = [
             helper.make_node(n.op_type, renamed(n.inputs), renamed(n.results), **n.attributes)
-            for n in self._nodes
+            for n in needed
         ]
         graph = helper.make_graph(
             nodes, "unit", stated(self._inputs), stated(self._outputs), initializers
