@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -154,6 +155,16 @@ def test_what_is_lacking_is_a_reason(
         opening("torch.compile", source, graph),
     ):
         pass
+
+
+def test_what_its_process_used_is_counted_as_ours(opening: Opening, tmp_path: Path) -> None:
+    """Or the noise guard would take importing PyTorch for somebody else's work."""
+    path = onnx_models.written(onnx_models.convolutions("batch"), tmp_path)
+    graph, _ = onnx_models.opened(path, BATCH).graph()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    with opening("onnxruntime", ModelFile(path, "onnx"), graph):
+        pass
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before > 0.3
 
 
 def test_an_unknown_alternative_is_named(opening: Opening) -> None:

@@ -79,6 +79,9 @@ class NoisyMachineError(RuntimeError):
         )
         self.found = found
 
+    def __reduce__(self) -> tuple[type[NoisyMachineError], tuple[Quiet]]:
+        return NoisyMachineError, (self.found,)
+
 
 class Guard(Protocol):
     """Watches over a measurement: ``check`` or ``wait_until_quiet`` before it, ``start`` and
