@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -70,6 +71,8 @@ def test_a_refusal_says_who_and_what_to_do() -> None:
     assert "and a loop of fixed work takes 50% longer" in text
     assert text.endswith("or allow noise (allow_noise) and take the figures for what they are")
     assert error.found.others == found.others
+    again = pickle.loads(pickle.dumps(error))  # as it comes from a process of its own
+    assert (str(again), again.found) == (text, error.found)
 
 
 def sampled(taken: float, busy: float, own: float, *processes: Process) -> CpuSample:

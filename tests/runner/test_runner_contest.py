@@ -17,6 +17,7 @@ from support.recorders import Kept
 from torch import Tensor
 
 from backend.jobs.schemas import JobSpec
+from workers.alternatives.catalog import AlternativeError
 from workers.alternatives.separate import SeparateModel
 from workers.devices import open_device
 from workers.devices.base import DeviceError, Executable, MemoryUse, Timeline
@@ -27,10 +28,13 @@ from workers.graph.importers.source import ModelFile
 from workers.graph.serialize import graph_hash
 from workers.hardware.kernel import Kernel
 from workers.hardware.roofline import Roofline
+from workers.measure.compare import comparison
 from workers.measure.noise import NoGuard, NoisyMachineError, Quiet
 from workers.measure.oracle import MeasuringOracle
 from workers.measure.profile_index import MemoryIndex
 from workers.measure.serial import Timed
+from workers.measure.standings import Standing, TournamentResult
+from workers.measure.starts import Starts
 from workers.measure.verify import Case, reference_cases
 from workers.runner import contest as contests
 from workers.runner import delivery, search
@@ -317,6 +321,62 @@ def test_an_artifact_that_does_not_run_leaves_its_plan_in_the_contest(
         ranking, _ = contest.run(case, [0], watch, seed=0)
         assert not contest.delivered
         assert {standing.name for standing in ranking.standings} == {BASELINE, "greedy", "eager"}
+
+
+def placed(name: str, speedup: float, tied: bool) -> Standing:
+    compared = comparison(name, [1.0] * 40, [speedup] * 40, "precise", simulated=True, seed=0)
+    return Standing(1, name, 1, True, compared, tied, None if tied else "it is slower")
+
+
+@pytest.mark.parametrize(
+    ("speedups", "tied_with", "openers", "settled"),
+    [
+        ({"greedy": 1.5, "eager": 1.45}, (), ("greedy", "eager"), True),
+        ({"eager": 1.5, "greedy": 1.45}, (), ("greedy", "eager"), True),
+        ({"eager": 1.5, "greedy": 1.45}, ("greedy",), ("greedy", "eager"), False),
+        ({"eager": 1.5, "greedy": 1.2}, (), ("greedy", "eager"), False),
+        ({"eager": 1.5, "greedy": 1.45}, (), ("greedy",), False),
+        ({"eager": 1.5, "greedy": 1.45}, (), ("eager",), False),
+        ({BASELINE: 1.0, "greedy": 0.97, "eager": 0.96}, (), ("greedy", "eager"), False),
+    ],
+)
+@pytest.mark.parametrize("failing", [False, True])
+def test_only_close_calls_are_started_again(
+    speedups: dict[str, float],
+    tied_with: tuple[str, ...],
+    openers: tuple[str, ...],
+    settled: bool,
+    failing: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where ours and the fastest alternative that can be started again are told apart by little."""
+    started = []
+
+    def over_starts(*given: object) -> Starts:
+        started.append(given)
+        if failing:
+            raise AlternativeError("eager: no room")
+        return Starts((0.99, 1.0, 1.0, 1.0, 1.01))
+
+    monkeypatch.setattr(contests, "over_starts", over_starts)
+    winner = next(iter(speedups))
+    standings = tuple(placed(n, s, n in (winner, *tied_with)) for n, s in speedups.items())
+    beside = TournamentResult(winner, winner, tied_with, standings, (), 40, "precise")
+    case = reference_cases(GRAPH, WEIGHTS, [0])[0]
+    with entered(Cramped(), tmp_path) as contest:
+        contest.alternatives["eager"] = cast("SeparateModel", Slow())
+        contest.openers = dict.fromkeys(openers, cast("Any", None))
+        found = contest._over_starts(beside, "greedy", case, 0)
+        assert bool(started) is settled
+        if not settled or failing:
+            assert found == beside
+            assert not contest.starts
+        else:
+            assert (found.winner, found.tied_with) == ("greedy", ("eager",))
+            words = "both started anew several times, greedy is 1.000 times as fast (0.991 to 1.009"
+            assert contest.starts.keys() == {"greedy", "eager"}
+            assert contest.starts["eager"].startswith(words)
 
 
 def test_a_scheduler_that_fails_is_skipped_whatever_it_failed_for(

@@ -140,3 +140,27 @@ def test_who_is_tied_with_ours_below_a_faster_alternative_is_told_so() -> None:
     assert (found.keep, found.tied_with) == ("eager", ("greedy",))
     assert not found.of("greedy").tied
     assert found.of("greedy").dropped == "tied with ios, and eager is faster than that"
+
+
+@pytest.mark.parametrize(
+    ("winner", "speedups", "best", "keep"),
+    [
+        ("greedy", {"greedy": 1.6, "ios": 1.2, "eager": 1.1}, "greedy", None),
+        ("ios", {"ios": 1.6, "greedy": 1.2, "eager": 1.1}, "ios", None),
+        ("eager", {"eager": 2.0, "greedy": 1.6, "ios": 1.2}, "greedy", "eager"),
+        ("eager", {"eager": 2.0, "greedy": 1.205, "ios": 1.2}, "ios", "eager"),
+        ("eager", {"eager": 2.0, "greedy": 1.1, "ios": 1.2}, "ios", "eager"),
+    ],
+)
+def test_of_ours_the_one_is_delivered_that_is_fastest_as_delivered(
+    winner: str, speedups: dict[str, float | None], best: str, keep: str | None
+) -> None:
+    beside = result(winner, {**speedups, BASELINE: 1.0})
+    found = rank(IOS, beside, BASELINE)
+    assert (found.best, found.keep) == (best, keep)
+    assert found.standings[0].name == winner
+    assert found.beside == {"ios", "greedy", "eager", BASELINE}
+    for name, speedup in speedups.items():
+        compared = found.of(name).comparison
+        assert compared is not None
+        assert compared.speedup == pytest.approx(speedup)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from workers.measure.compare import TIE
 from workers.measure.standings import Standing, TournamentResult
 
 
@@ -34,16 +35,21 @@ def rank(ours: TournamentResult, beside: TournamentResult | None, baseline: str)
     """``ours`` is the tournament of our candidates, ``beside`` that of their winner, the baseline
     and the alternatives, which there may be none of.
 
-    Two tournaments, as an alternative that is far ahead would throw all of ours out of a common one
-    before it is known which of them is the best. What is delivered must not be slower than the
-    baseline in either: if the second, in its final, cannot tell them apart, or finds it slower, it
-    is the baseline. Whoever is in the second's final has its latency from there, so that it can be
-    held against those of the alternatives.
+    The second may have others of ours, too: the first one's winner is delivered unless one of them
+    is faster there. Two tournaments, as an alternative that is far ahead would throw all of ours
+    out of a common one before it is known which of them is the best. What is delivered must not be
+    slower than the baseline in either: if the second, in its final, cannot tell them apart, or
+    finds it slower, it is the baseline. Whoever is in the second's final has its latency from
+    there, so that it can be held against those of the alternatives.
     """
     best, tied, keep = ours.winner, ours.tied_with, None
     if beside is not None:
+        mine = {standing.name for standing in ours.standings}
+        best = _best_delivered(beside, mine, ours.winner, baseline)
+        if best != ours.winner:
+            tied = ()
         second = beside.of(best)
-        if beside.winner not in (baseline, best):
+        if beside.winner not in mine:
             keep = beside.winner
         if best != baseline and (beside.winner == baseline or not _still_faster(second)):
             others = (name for name in tied if name != baseline)
@@ -61,7 +67,7 @@ def rank(ours: TournamentResult, beside: TournamentResult | None, baseline: str)
             standings[standing.name] = standing
             rungs[standing.name] = len(beside.rungs) if beside is not None else 0
             from_second.add(standing.name)
-        elif standing.name in (best, ours.winner, baseline):
+        else:
             if _counts(standing):
                 from_second.add(standing.name)
             standings[standing.name] = _both(standings[standing.name], standing)
@@ -87,6 +93,23 @@ def rank(ours: TournamentResult, beside: TournamentResult | None, baseline: str)
         for place, name in enumerate(sorted(standings, key=merit), start=1)
     )
     return Ranking(placed, best, tied, keep, rungs, frozenset(from_second))
+
+
+def _best_delivered(beside: TournamentResult, mine: set[str], winner: str, baseline: str) -> str:
+    """The fastest of ours as it is delivered, but for the baseline: ``winner`` of the first
+    tournament, unless another one won the second, or is ahead of it there by more than the band of
+    ties where an alternative has won."""
+    if beside.winner in mine and beside.winner != baseline:
+        return beside.winner
+    compared = {
+        standing.name: standing.comparison.speedup
+        for standing in beside.standings
+        if standing.name in mine - {baseline} and standing.comparison is not None
+    }
+    fastest = max(compared, key=compared.__getitem__, default=winner)
+    if beside.winner == baseline or winner not in compared or winner == baseline:
+        return winner
+    return fastest if compared[fastest] > (1 + TIE) * compared[winner] else winner
 
 
 def _both(first: Standing, second: Standing) -> Standing:
