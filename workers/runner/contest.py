@@ -185,12 +185,14 @@ class Contest:
         speedups = {
             standing.name: standing.comparison.speedup
             for standing in beside.standings
-            if standing.comparison is not None and standing.name in self.openers
+            if standing.comparison is not None
         }
         others = [name for name in speedups if name in self.alternatives]
         other = max(others, key=speedups.__getitem__, default=own)
         told_apart = {own, other} - {beside.winner, *beside.tied_with}
-        if own not in speedups or beside.winner not in (own, other) or not told_apart:
+        if not {own, other} <= speedups.keys() & self.openers.keys():
+            return beside
+        if beside.winner not in (own, other) or not told_apart:
             return beside
         if abs(math.log(speedups[own] / speedups[other])) > math.log(CLOSE):
             return beside

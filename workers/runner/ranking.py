@@ -114,8 +114,14 @@ def _best_delivered(beside: TournamentResult, mine: set[str], winner: str, basel
 
 def _both(first: Standing, second: Standing) -> Standing:
     """What is told of a contender of both tournaments."""
-    measured = second if _counts(second) else first
-    return replace(first, comparison=measured.comparison, dropped=second.dropped or first.dropped)
+    if not _counts(second):
+        return replace(first, dropped=second.dropped or first.dropped)
+    return replace(
+        first,
+        final=True,
+        comparison=second.comparison,
+        dropped=second.dropped or first.dropped,
+    )
 
 
 def _counts(second: Standing) -> bool:
