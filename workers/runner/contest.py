@@ -102,8 +102,8 @@ class Contest:
         in any case. One that cannot be had, or computes something else, is skipped.
 
         Of our candidates, those that are one session of ONNX Runtime compete from now on as they
-        are delivered: beside OpenMP's teams in this process a session was seen to take twice as
-        long as in one of its own.
+        are delivered: among all that is in this process a session was seen to take twice as long as
+        in one of its own.
         """
         device = self.place.device.facts
         for name in names(source, device):
